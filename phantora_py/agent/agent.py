@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from phantora_py.agent.by_machine import ByMachine
+from phantora_py.agent.cells import is_background, only_takes_turns
 from phantora_py.agent.channels import Channels
 from phantora_py.agent.children import ChildWatch
 from phantora_py.agent.datafile import DataSink
@@ -32,15 +33,11 @@ from sim_server.errors import (
     UsageError,
     garbled_rank,
 )
-from sim_server.records import CELL_BYTES, RECORD_TYPE, RecordKind, WaitFlags, WaitKind
 
 # How often clocks of ranks that ring no bell are looked at: rarely, unless the simulation waits for
 # one.
 POLL_MS = 20
 FIRST_STALLED_POLL_MS = 1
-# The low byte of a record's field; kinds of waits are few.
-assert RECORD_TYPE.fields is not None, "a record has fields"
-_ID_AT = RECORD_TYPE.fields["id"][1]
 # A rank that ends because of an unsupported call is gone before the server has read why (assumed
 # enough).
 _EXPLANATION_S = 0.5
@@ -88,7 +85,7 @@ class HostAgent:
         self._still = StillWatch(channels)
         self._children = ChildWatch(channels)
         self._idle = IdleWatch()
-        self._by_machine = ByMachine(watcher.note)
+        self._by_machine = ByMachine(watcher.note, channels.owner_pid)
         self._stall = stall
         self._interrupts = interrupts
         self._until_steady = until_steady
@@ -127,6 +124,7 @@ class HostAgent:
                 self._handle(message)
             for rank, status in self._processes.take_ended():
                 self._on_end(rank, status)
+            self._note_refusal()
             self._set_idle_ranks_aside()
             self._show_states()
             self._tell_of_stall()
@@ -140,6 +138,7 @@ class HostAgent:
             self._stop_if_due()
         for rank, status in self._processes.take_ended():
             self._on_end(rank, status)
+        self._note_refusal()
         self._finish()
         outcome = replace(self._outcome, by_machine=self._rows_by_machine())
         if outcome.exit_code != RankFailed.exit_code:
@@ -168,6 +167,7 @@ class HostAgent:
             if not is_background(record.cells):
                 self._unasked.asks(record.rank)
                 self._idle.forget(record.rank)
+                self._by_machine.acts(record.rank)
                 turns = only_takes_turns(record.cells)
                 self._children.heard(record.rank, record.cells)
                 self._stall.heard(record.rank, record.host_clock_ns, only_turns=turns)
@@ -438,6 +438,14 @@ class HostAgent:
                 return rank, "waits for the answer to a question that it has not asked"
         return None
 
+    def _note_refusal(self) -> None:
+        """The program may wait for the refused process for ever, or go on without it."""
+        refusal = self._processes.refusal()
+        is_first = self._outcome.exit_code in {0, RankFailed.exit_code}
+        if refusal and is_first and self._outcome.steady is None:
+            self._outcome = Outcome(UsageError.exit_code, refusal)
+            self._stop_at_s = time.monotonic()
+
     def _mind_memory(self) -> None:
         warning = self._memory.take_warning()
         if warning:
@@ -478,19 +486,3 @@ class HostAgent:
             raise InternalError("sim_server ended before it had sent all of the run's data")
         if self._others is not None:
             self._others.check_kept()
-
-
-def is_background(cells: bytes) -> bool:
-    """Whether a rank only asked what its helper threads want to know: that is no sign of life."""
-    return all(
-        kind == RecordKind.WAIT and flags & WaitFlags.BACKGROUND
-        for kind, flags in zip(cells[::CELL_BYTES], cells[1::CELL_BYTES], strict=True)
-    )
-
-
-def only_takes_turns(cells: bytes) -> bool:
-    """Whether a rank only waited for its turn, or came back: so does one that polls."""
-    return all(
-        kind == RecordKind.WAIT and what in {WaitKind.RESUME, WaitKind.OUTSIDE}
-        for kind, what in zip(cells[::CELL_BYTES], cells[_ID_AT::CELL_BYTES], strict=True)
-    )

@@ -9,6 +9,7 @@ import select
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 
 from phantora_py.agent.channels import Channels
 from phantora_py.agent.idle import sleeps_by_clock, thread_at_work
@@ -24,6 +25,8 @@ _PATIENCE_WITH_SLEEPERS_S = 60.0
 _WORK_S = 60.0
 _SLEEP_S = 5.0
 _LOOK_S = 0.1
+_REFUSAL = "refusal"
+_LONGEST_REFUSAL = 1000
 
 
 class OwnRanks:
@@ -36,8 +39,10 @@ class OwnRanks:
         processes: RankProcesses,
         channels: Channels,
         ranks: int,
+        run_directory: Path,
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._refusal = run_directory / _REFUSAL
         self._clock_s = clock_s
         self._waited_s = {_WORK_S: 0.0, _SLEEP_S: 0.0}
         self._waits_since_s: float | None = None
@@ -133,6 +138,19 @@ class OwnRanks:
             # The agent looks again within this time, if it still waits.
             self._waited_s[limit_s] += min(now_s - since_s, _LOOK_S)
         return self._waited_s[limit_s] < limit_s
+
+    def refusal(self) -> str:
+        """Why the first process was ended that does what cannot be simulated, which it has left
+        word of (csrc/shim/core/failure.cc); empty if there is none. Where a rank has failed before,
+        as where workers are started again, that is what ends the run.
+        """
+        if self._gone:
+            return ""
+        try:
+            text = self._refusal.read_text(encoding="ascii", errors="replace")
+        except FileNotFoundError:
+            return ""
+        return text[:_LONGEST_REFUSAL]
 
     def stop(self, grace_s: float = GRACE_S) -> None:
         """See RankProcesses."""

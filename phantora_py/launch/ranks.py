@@ -144,6 +144,12 @@ class RankProcesses:
         """Whether processes that are no ranks do something by themselves; see OwnRanks."""
         return False
 
+    def refusal(self) -> str:
+        """Why a process was ended that the program has started; see OwnRanks. A rank that is
+        refused something is seen to end.
+        """
+        return ""
+
     def stop(self, grace_s: float = GRACE_S) -> None:
         """Asks all ranks to end and kills after `grace_s` what did not."""
         asked = self._programs()

@@ -11,9 +11,10 @@ import ctypes
 import functools
 import json
 import os
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from .operators import Kernel, replaceable
 from .recomputation import Recomputation
@@ -151,13 +152,12 @@ class Batches:
     def _watch_loaders(self, module: ModuleType) -> None:
         iterator = module._BaseDataLoaderIter
         usual = iterator.__next__
-        numbers: dict[int, int] = {}
+        loaders = _Loaders()
 
         @functools.wraps(usual)
         def following(iterator_: Any) -> Any:
             batch = usual(iterator_)
-            loader = iterator_._dataset
-            number = numbers.setdefault(id(loader), len(numbers))
+            number = loaders.number_of(iterator_)
             samples, tokens = _batch_size(batch, _collated(iterator_))
             if samples:
                 self._tell(LOADER, str(number), samples, tokens, module.torch.is_grad_enabled())
@@ -253,6 +253,57 @@ def _collated(iterator: Any) -> int | None:
         return None
     size = getattr(sampler, "batch_size", None)
     return size if isinstance(size, int) else None
+
+
+class _Loader(NamedTuple):
+    """`address`: of its data set; `alive`: gives that one, or None once it is gone; None: nobody
+    knows.
+    """
+
+    address: int
+    alive: Callable[[], Any] | None
+    kind: tuple[str, int]
+
+
+class _Loaders:
+    """Numbers of loaders, by their data sets. One that is made anew for each epoch has the number
+    of its like that is gone.
+    """
+
+    def __init__(self) -> None:
+        self._loaders: list[_Loader] = []
+
+    def number_of(self, iterator: Any) -> int:
+        if not hasattr(iterator, "_phantora_number"):
+            iterator._phantora_number = self._number(iterator)
+        number: int = iterator._phantora_number
+        return number
+
+    def _number(self, iterator: Any) -> int:
+        dataset, kind = iterator._dataset, _kind(iterator)
+        for number, (address, alive, _) in enumerate(self._loaders):
+            if address == id(dataset) and (alive is None or alive() is dataset):
+                return number
+        try:
+            loader = _Loader(id(dataset), weakref.ref(dataset), kind)
+        except TypeError:  # such as a list
+            loader = _Loader(id(dataset), None, kind)
+        for number, (_, alive, other) in enumerate(self._loaders):
+            if other == kind and alive is not None and alive() is None:
+                self._loaders[number] = loader
+                return number
+        self._loaders.append(loader)
+        return len(self._loaders) - 1
+
+
+def _kind(iterator: Any) -> tuple[str, int]:
+    """Of a loader: its data set's type, which a function may have made anew, too, and length."""
+    kind = type(iterator._dataset)
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    try:
+        return name, len(iterator._index_sampler)
+    except (NotImplementedError, TypeError):  # It has none.
+        return name, 0
 
 
 def _batch_size(batch: Any, most: int | None) -> tuple[int, int]:

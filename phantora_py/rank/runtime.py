@@ -56,6 +56,11 @@ RESETS = ("_cuda_resetPeakMemoryStats", "_accelerator_resetPeakStats")
 # Modules that register operators, and the namespace of these.
 LIBRARIES = {"fbgemm_gpu": "fbgemm"}
 OPTIMIZER_MODULE = "torch.optim.optimizer"
+# Keras' own optimizers, with PyTorch below it: modules, and classes that update parameters.
+KERAS_OPTIMIZERS = {
+    "keras.src.optimizers.base_optimizer": "BaseOptimizer",
+    "keras.src.backend.torch.optimizers.torch_parallel_optimizer": "TorchParallelOptimizer",
+}
 
 
 def start() -> bool:
@@ -93,6 +98,8 @@ def _hook(shim: ctypes.CDLL) -> _Runtime:
     """Has the modules of the program tell the run what they do."""
     rank_runtime = _Runtime(shim, Path(os.fsdecode(os.environb[b"PHANTORA_RUN_DIR"])))
     after_import(OPTIMIZER_MODULE, rank_runtime.watch_optimizers)
+    for module in KERAS_OPTIMIZERS:
+        after_import(module, rank_runtime.watch_keras)
     after_import("torch", rank_runtime.replace_kernels)
     after_import(PROFILER, functools.partial(prepare_profilers, shim))
     for name, action in rank_runtime.watch_actions():
@@ -219,6 +226,19 @@ class _Runtime:
 
         module.register_optimizer_step_post_hook(after_step)
 
+    def watch_keras(self, module: ModuleType) -> None:
+        """`module`: of KERAS_OPTIMIZERS."""
+        owner = getattr(module, KERAS_OPTIMIZERS[module.__name__])
+        usual = owner._backend_update_step
+
+        @functools.wraps(usual)
+        def update(optimizer: Any, *args: Any, **options: Any) -> None:
+            usual(optimizer, *args, **options)
+            if "torch" in sys.modules and not sys.modules["torch"].compiler.is_compiling():
+                self.after_step(optimizer)
+
+        owner._backend_update_step = update
+
     def replace_kernels(self, torch: ModuleType) -> None:
         """From now on some of PyTorch's kernels do less than they would, and some do more."""
         self._trace.begin(torch)
@@ -340,7 +360,10 @@ def _is_nested(call: FrameType) -> bool:
 
 def _devices_of(optimizer: Any) -> list[int]:
     """CUDA devices of the optimizer's parameters, found without a call to the device."""
-    parameters = (p for group in optimizer.param_groups for p in group["params"][:1])
+    if hasattr(optimizer, "param_groups"):
+        parameters = [p for group in optimizer.param_groups for p in group["params"][:1]]
+    else:  # Keras'
+        parameters = [variable.value for variable in optimizer._trainable_variables[:1]]
     return sorted({p.device.index for p in parameters if p.device.type == "cuda"})
 
 

@@ -87,7 +87,7 @@ class Host:
         processes = await_ready(processes, prepared, directory, stack, simulation.check_alive)
         others = self._reach_others(simulation, processes, output, watcher.note)
         started()
-        running = _start_ranks(prepared, processes, channels)
+        running = _start_ranks(prepared, directory, processes, channels)
         stall = StallWatch(directory.path, prepared.options.stall_limit_s)
         limit_bytes = prepared.options.memory_limit_bytes
         with Interrupts() as interrupts, MemoryWatch(limit_bytes, running.tops) as memory:
@@ -132,12 +132,15 @@ class Host:
 
 
 def _start_ranks(
-    prepared: Prepared, processes: RankProcesses, channels: "ChannelSet"
+    prepared: Prepared,
+    directory: RunDirectory,
+    processes: RankProcesses,
+    channels: "ChannelSet",
 ) -> RankProcesses | OwnRanks:
     launch = prepared.command.launch
     if launch is not None and launch.own_ranks:
         processes.start(0)
-        return OwnRanks(processes, channels, prepared.layout.ranks)
+        return OwnRanks(processes, channels, prepared.layout.ranks, directory.path)
     is_first = prepared.share is None or prepared.share.index == 0
     if prepared.options.script is not None and is_first:  # which is where the script runs
         processes.beside = Beside(prepared.options.script, frozenset())

@@ -98,7 +98,7 @@ def _library(signature: Mapping[str, Any]) -> Products | None:
             2 * pixels * prod(signature["w"]),
             convolution_type(cast(Convolution, signature)),
         )
-        return Products(flops, number, _images(operation, signature["x"]))
+        return Products(flops, number, _images(operation, signature["x"], signature["w"]))
     if is_recurrent(operation):
         return Products(*recurrent_products(cast(Recurrent, signature)))
     if operation == "graph" and signature.get("flops"):
@@ -106,9 +106,13 @@ def _library(signature: Mapping[str, Any]) -> Products | None:
     return None
 
 
-def _images(operation: str, shape: list[int]) -> int:
-    """How many pictures or volumes of gray, colours or colours and opacity."""
-    is_first = operation == "convolution_forward" and len(shape) > 3 and shape[1] <= _MOST_COLOURS
+def _images(operation: str, shape: list[int], weights: list[int]) -> int:
+    """How many pictures or volumes of gray, colours or colours and opacity a layer makes features
+    of. Filters make as many channels as they are given, of planes that may all be samples to them.
+    """
+    if operation != "convolution_forward" or len(shape) <= 3:
+        return 0
+    is_first = shape[1] <= _MOST_COLOURS < weights[0]
     return shape[0] if is_first else 0
 
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -49,9 +50,9 @@ class Processes:
         self.stopped.append(grace_s)
 
 
-def make() -> tuple[OwnRanks, Processes, Channels]:
+def make(directory: Path = Path("nowhere")) -> tuple[OwnRanks, Processes, Channels]:
     channels, processes = Channels(), Processes(os.getpid())
-    ranks = OwnRanks(processes, channels, 3)  # type: ignore[arg-type]
+    ranks = OwnRanks(processes, channels, 3, directory)  # type: ignore[arg-type]
     return ranks, processes, channels
 
 
@@ -181,7 +182,8 @@ def test_how_long_time_outs_wait_for_others(monkeypatch: pytest.MonkeyPatch) -> 
     now_s = 0.0
     monkeypatch.setattr(own_ranks, "thread_at_work", lambda *_, **__: at_work)
     monkeypatch.setattr(own_ranks, "sleeps_by_clock", lambda *_, **__: sleeps)
-    ranks = OwnRanks(Processes(os.getpid()), Channels(), 3, lambda: now_s)  # type: ignore[arg-type]
+    played = Processes(os.getpid()), Channels()
+    ranks = OwnRanks(*played, 3, Path("nowhere"), lambda: now_s)  # type: ignore[arg-type]
 
     def waits(seconds: float) -> bool:
         nonlocal now_s
@@ -200,3 +202,20 @@ def test_how_long_time_outs_wait_for_others(monkeypatch: pytest.MonkeyPatch) -> 
     at_work = "/proc/1/task/1"
     assert waits(59)
     assert not waits(2)
+
+
+def test_what_a_refused_process_has_left(tmp_path: Path) -> None:
+    """Its word is the refusal; there is none without it, before it is written, or where a rank has
+    failed before.
+    """
+    ranks, _, channels = make(tmp_path)
+    assert ranks.refusal() == ""
+    (tmp_path / "refusal").touch()
+    assert ranks.refusal() == ""
+    (tmp_path / "refusal").write_text("process 7 uses GPU 0")
+    assert ranks.refusal() == "process 7 uses GPU 0"
+    gone = child()
+    end(gone)
+    channels.owners = {1: gone.pid}
+    assert list(ranks.take_ended()) == [(1, 0)]
+    assert ranks.refusal() == ""

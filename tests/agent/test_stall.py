@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from phantora_py.agent.agent import only_takes_turns
+from phantora_py.agent.cells import only_takes_turns
 from phantora_py.agent.stall import StallWatch
 from sim_server.records import RecordKind, WaitKind
 

@@ -46,6 +46,7 @@ def test_gpus_without_a_worker(phantora: Phantora) -> None:
     """A node may have more GPUs than the program uses: the others hold nobody up."""
     run = started(phantora, 4, "own_workers.py", "torch", "2")
     check_trained(run, 4)
+    assert not re.search("rank [23] ", run.errors)
     assert "have not told" not in "\n".join(summary_lines(summarise(run.data)))
 
 
@@ -114,17 +115,24 @@ def test_other_users(phantora: Phantora, what: str, said: str) -> None:
     assert (run.exit_code, said in run.output) == (0, True), run.errors
 
 
+REFUSED = r"phantora: usage: process \d+ uses GPU 0, which another process of the program uses"
+
+
 @pytest.mark.parametrize(
-    ("what", "message"),
+    ("what", "exit_code", "message"),
     [
-        ("same", r"process \d+ uses GPU 0, which another process of the program uses"),
-        ("killed", "process 1 terminated with signal SIGKILL"),
+        ("same", 2, REFUSED),
+        ("joined", 2, REFUSED),
+        ("killed", 4, "process 1 terminated with signal SIGKILL"),
     ],
 )
-def test_what_cannot_be(phantora: Phantora, what: str, message: str) -> None:
-    """A GPU that two processes use at once, and a worker that is killed."""
+def test_what_cannot_be(phantora: Phantora, what: str, exit_code: int, message: str) -> None:
+    """A GPU that two processes use at once, whatever the program makes of the end of the second,
+    and a worker that is killed, end the run.
+    """
     run = started(phantora, 2, "gpu_users.py", what)
-    assert (run.exit_code, bool(re.search(message, run.errors))) == (4, True), run.errors
+    assert (run.exit_code, bool(re.search(message, run.errors))) == (exit_code, True), run.errors
+    assert "the end" not in run.output
 
 
 def test_processes_after_each_other(phantora: Phantora, tmp_path: Path) -> None:

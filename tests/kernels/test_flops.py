@@ -76,12 +76,16 @@ def test_products_by_hand(signature: dict[str, Any], flops: int, number: str) ->
     [
         ({"x": [4, 3, 9, 9], "groups": 1}, 4),
         ({"x": [4, 3, 9, 9], "groups": 1, "operation": "convolution_wgrad"}, 0),
+        ({"x": [4, 3, 9, 9], "w": [3, 1, 5, 5], "y": [4, 3, 5, 5], "groups": 3}, 0),
+        ({"x": [12, 1, 9, 9], "w": [2, 1, 5, 5], "y": [12, 2, 5, 5], "groups": 1}, 0),
         ({}, 0),
         ({"x": [4, 3, 9], "w": [8, 3, 3], "y": [4, 8, 5], "groups": 1}, 0),
     ],
 )
 def test_a_first_layer_is_known_by_its_channels(changes: dict[str, Any], images: int) -> None:
-    """Forward, of pictures or volumes; not of a wave in time."""
+    """Forward, of pictures or volumes; not of a wave in time, nor a filter such as a blur, of a
+    group for each colour, or gradients of each plane.
+    """
     products = products_of(CONVOLUTION | {"operation": "convolution_forward"} | changes)
     assert products is not None
     assert products.images == images

@@ -139,6 +139,28 @@ assert [next(batches), next(batches)] == [images, ids]
     assert told(run, code) == [batch("loader", "0", 4), batch("loader", "0", 3, 21)]
 
 
+def test_a_data_set_that_is_made_anew_is_the_same_loader(run: FakeRun) -> None:
+    """Once one of its type and as many batches is gone; beside that one it is another."""
+    code = """
+from torch import Tensor
+from torch.utils.data.dataloader import _BaseDataLoaderIter as Iterator
+class Sampler(list): batch_size = 4
+def made():
+    class Dataset: pass
+    return Dataset()
+def load(dataset, length=2):
+    batches = Iterator(Tensor("float32", 4, 3, 8, 8))
+    batches._dataset, batches._index_sampler = dataset, Sampler(range(length))
+    next(batches)
+kept, listed = made(), [1, 2]
+for dataset in (kept, listed, kept, listed): load(dataset)
+for length in (2, 2, 3, 2): load(made(), length)
+load(kept)
+"""
+    keys = [one["key"] for one in told(run, code)]
+    assert "".join(keys) == "0101" + "2232" + "0"
+
+
 @pytest.mark.parametrize(
     ("setting", "given"),
     [

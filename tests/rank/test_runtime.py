@@ -12,6 +12,7 @@ from fake_run import FakeRecord, FakeRun
 
 import phantora_py.rank
 from phantora_py.rank.markers import mark_iteration
+from phantora_py.rank.runtime import KERAS_OPTIMIZERS
 
 SITE = Path(phantora_py.rank.__file__).parent / "site"
 MARKER, STATISTICS, EXIT = 3, 4, 34  # ph::RecordKind
@@ -101,6 +102,44 @@ for each in (first, second, first):
     )
     assert result.returncode == 0, result.stderr
     names = ["AdamW#0", "SGD#1", "AdamW#0"]
+    assert markers(run) == [(OPTIMIZER_STEP, name) for name in names]
+
+
+KERAS = """
+import sys
+class BaseOptimizer:
+    _trainable_variables = []
+    def _backend_update_step(self, gradients, variables, rate): return None
+own = "keras.src.backend.torch.optimizers.torch_parallel_optimizer"
+if __name__ != own:
+    from keras.src.backend.torch.optimizers import torch_parallel_optimizer
+    class Lion(BaseOptimizer): pass
+    class Adam(torch_parallel_optimizer.TorchParallelOptimizer, BaseOptimizer): pass
+class TorchParallelOptimizer:
+    def _backend_update_step(self, gradients, variables, rate): return None
+"""
+
+
+def test_steps_of_keras_are_optimizer_steps(run: FakeRun) -> None:
+    """Its optimizers are none of PyTorch's, and update all parameters at once or one by one."""
+    for name in KERAS_OPTIMIZERS:
+        path = run.directory / "packages" / Path(*name.split(".")).with_suffix(".py")
+        path.parent.mkdir(parents=True)
+        path.write_text(KERAS)
+        for folder in list(path.parents)[: len(name.split(".")) - 1]:
+            (folder / "__init__.py").touch()
+    result = execute(
+        run,
+        """
+import torch, torch.compiler
+from keras.src.optimizers import base_optimizer as keras
+adam, lion = keras.Adam(), keras.Lion()
+for each in (adam, lion, adam):
+    each._backend_update_step([], [], 0.1)
+""",
+    )
+    assert result.returncode == 0, result.stderr
+    names = ["Adam#0", "Lion#1", "Adam#0"]
     assert markers(run) == [(OPTIMIZER_STEP, name) for name in names]
 
 

@@ -19,10 +19,10 @@ def use(rank: int, what: str) -> None:
         torch.ones(4, device=1).sum().item()
         torch.ones(4, device=0).sum().item()
         return
-    torch.ones(4, device=0 if what == "same" else rank).sum().item()
+    torch.ones(4, device=0 if what in ("same", "joined") else rank).sum().item()
     if what == "killed" and rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
-    if what in ("killed", "same"):
+    if what in ("killed", "same", "joined"):
         time.sleep(600)
 
 
@@ -52,6 +52,13 @@ def main() -> None:
                 use(rank, what)
                 return
             print(f"child {os.waitpid(pid, 0)[1]}", flush=True)
+    elif what == "joined":  # nobody asks how they have ended
+        context = multiprocessing.get_context("spawn")
+        workers = [context.Process(target=use, args=(rank, what)) for rank in range(2)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
     elif what != "nothing":
         for _ in range(3 if what == "again" else 1):
             multiprocessing.spawn(use, (what,), nprocs=2)
