@@ -44,12 +44,15 @@ def measured(program: str, gpu: str) -> Mapping[str, Any]:
 
 
 def predicted(program: str, gpu: str, folder: Path) -> Mapping[str, Any]:
-    """What it says on a simulated one. Raises: subprocess.CalledProcessError."""
+    """What it says on a simulated one, in a process of its own, as it was measured: what was
+    compiled or captured before has its traces. Raises: subprocess.CalledProcessError.
+    """
     path = folder / f"{program}-{gpu}.json"
     if not path.exists():
         words = ["phantora", "run", "--quiet", "--cluster", gpu, "--ranks", "1"]
         words += ["-o", str(folder / f"{program}-{gpu}.phr"), "--"]
-        words += [sys.executable, str(HERE / f"{program}.py"), str(path)]
+        words += [sys.executable, str(HERE / f"{program.removeprefix('more-')}.py"), str(path)]
+        words += measured(program, gpu).get("trainings", {})
         subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return found
@@ -107,8 +110,10 @@ def operator_table(folder: Path) -> Iterator[str]:
 
 def training_table(gpu: str, folder: Path) -> Iterator[str]:
     """By training: the kernels of a step, the step, and the memory."""
-    real = measured("trainings", gpu)["trainings"]
-    simulated = predicted("trainings", gpu, folder)["trainings"]
+    real, simulated = {}, {}
+    for program in ("trainings", "more-trainings"):
+        real |= measured(program, gpu)["trainings"]
+        simulated |= predicted(program, gpu, folder)["trainings"]
     yield (
         "| training | kernels and gaps ms | predicted | step ms | predicted "
         "| allocated GiB | predicted | reserved |"
