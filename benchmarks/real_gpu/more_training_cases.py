@@ -30,7 +30,8 @@ def of_transformers(
     model: Any = kind(config).cuda()
     model.train()
     given = make(config)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    # Neither fused nor a list at a time: one parameter after the other.
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=False)
     return steps(model, lambda m: m(**given).loss, number=number, optimizer=optimizer)
 
 

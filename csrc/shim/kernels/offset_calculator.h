@@ -49,10 +49,18 @@ struct Dimensions {
     constexpr std::size_t kThreads = 32, kSectorBytes = 32;
     std::size_t seen[kThreads];
     std::size_t count = 0;
+    std::uint32_t place[kMostDimensions] = {};
+    std::size_t bytes = 0;
     const std::size_t threads = std::min(kThreads, elements());
     for (std::size_t thread = 0; thread < threads; ++thread) {
-      const std::size_t sector = offset(tensor, thread) / kSectorBytes;
+      const std::size_t sector = bytes / kSectorBytes;
       if (std::find(seen, seen + count, sector) == seen + count) seen[count++] = sector;
+      for (std::size_t d = 0; d < sizes.size(); ++d) {  // to the next element
+        bytes += strides[tensor][d];
+        if (++place[d] < sizes[d]) break;
+        bytes -= std::size_t{sizes[d]} * strides[tensor][d];
+        place[d] = 0;
+      }
     }
     return count;
   }
