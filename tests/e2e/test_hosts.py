@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 import sys
@@ -78,11 +79,17 @@ def test_equal_to_one_host(phantora: Phantora, name: str) -> None:
     assert one.exit_code == 0, one.errors
     assert several.exit_code == 0, several.errors
     assert several.data.run["digest"] == one.data.run["digest"]
-    assert printed(several) == printed(one)
+    assert _to_four_digits(printed(several)) == _to_four_digits(printed(one))
     told = several.data.run["hosts"]
     assert [each["host"] for each in told] == hosts.split(",")
     assert all(each["core_seconds"] > 0 < each["total_bytes"] for each in told)
     assert sum(each["core_seconds"] for each in told) == several.data.run["wall"]["core_seconds"]
+
+
+def _to_four_digits(lines: list[str]) -> list[str]:
+    """Large numbers in them: the clock begins at another time, and seconds as floats round."""
+    large = re.compile(r"\d{1,3}(?:,\d{3})+")
+    return [large.sub(lambda one: f"{int(one[0].replace(',', '')):.4g}", line) for line in lines]
 
 
 def test_what_ranks_leave_is_read_on_all_hosts(phantora: Phantora, tmp_path: Path) -> None:
