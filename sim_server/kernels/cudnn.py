@@ -60,7 +60,7 @@ _SHORT_TILE_NS, _SHORT_TILE = 2000, 128 * 64
 # Groups of channels that are no power of two are spread out to one, in 16 bits: cycles of a
 # multiprocessor for an element. Fitted to the step of RegNetY-3.2GF on an H100.
 _SPREAD_CYCLES = 2.5
-_FITTED_BYTES = 2
+_HALF_BYTES = 2
 # A channel by itself, channels last: cycles of a multiprocessor for an element
 # of either image, and for each product of one with a weight. Fitted to the steps of EfficientNet-B0
 # and ConvNeXt-T in 16 bits on H200 (docs/accuracy-operators.md).
@@ -343,7 +343,7 @@ def _is_spread(signature: Convolution) -> bool:
         signature["groups"] > 1
         and width & (width - 1) != 0
         and signature["layout"] == "channels_last"
-        and number_bytes(signature["type"]) == _FITTED_BYTES
+        and number_bytes(signature["type"]) == _HALF_BYTES
     )
 
 

@@ -64,7 +64,7 @@ _EFFICIENCY = 0.3
 def time_solver(signature: Factorization, gpu: GpuProfile) -> Timing:
     """The timing of a {"kind": "library"} payload of cuSOLVER or cuBLAS."""
     operation = str(signature["operation"])
-    batch, size = signature.get("batch", 1), min(signature["m"], signature["n"])
+    batch, size = signature.get("batch", 1), _columns(signature)
     steps = STEPS[operation]
     if batch > 1:
         steps = BATCHED_STEPS.get(operation, steps)
@@ -79,3 +79,14 @@ def time_solver(signature: Factorization, gpu: GpuProfile) -> Timing:
         name=f"{signature['library']} {operation} {signature['m']}x{signature['n']}",
         sm_demand=1.0,
     )
+
+
+def _columns(signature: Factorization) -> int:
+    """Through which it goes: of a triangular solve those of the triangle, which its operations
+    tell, m x n x triangle, and not the right-hand sides, of which there may be one.
+    """
+    rows, columns = signature["m"], signature["n"]
+    if signature["operation"] == "trsm":
+        sides = rows * columns * signature.get("batch", 1)
+        return max(1, signature["flops"] // max(1, sides))
+    return min(rows, columns)

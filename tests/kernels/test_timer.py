@@ -243,6 +243,18 @@ def test_factorisations_wait_for_their_steps(
     assert timing.duration_ns / 1e3 == pytest.approx(microseconds, rel=0.4)
 
 
+def test_a_triangular_solve_goes_through_the_triangle(timers: dict[str, KernelTimer]) -> None:
+    """However few right-hand sides there are."""
+
+    def time_ns(sides: int) -> int:
+        sizes = {"m": 2048, "n": sides, "batch": 1, "flops": 2048 * sides * 2048, "bytes": 1 << 23}
+        names = {"library": "cublas", "operation": "trsm", "type": "f32"}
+        return timers["h100"].time({"kind": "library", **names, **sizes}).duration_ns
+
+    assert 0.6 * time_ns(64) < time_ns(1) <= time_ns(64)
+    assert time_ns(1) > 32 * 14_000
+
+
 def test_sparse_product_by_bytes(timers: dict[str, KernelTimer]) -> None:
     """Rows of a dense operand that fits the cache are moved once, others for each element."""
     gpu = load_gpu("h100")
