@@ -110,7 +110,8 @@ def operator_table(folder: Path) -> Iterator[str]:
 
 def training_table(gpu: str, folder: Path) -> Iterator[str]:
     """By training: the kernels of a step, the step, and the memory."""
-    real, simulated = {}, {}
+    real: dict[str, Any] = {}
+    simulated: dict[str, Any] = {}
     for program in ("trainings", "more-trainings"):
         real |= measured(program, gpu)["trainings"]
         simulated |= predicted(program, gpu, folder)["trainings"]
