@@ -16,7 +16,7 @@ nox.options.sessions = ["lint", "types", "generated", "docs", "tests", "cuda12"]
 TORCH = "torch==2.15.*"
 TORCH_CUDA_12 = "torch==2.8.*"
 # Two files at a time: a run waits for its processes more than it computes.
-SIDE_BY_SIDE = ("--numprocesses=2", "--dist=loadfile")
+SIDE_BY_SIDE = ("--numprocesses=2", "--dist=loadfile", "--durations=40")
 # What runs our C++ without PyTorch.
 NATIVE_TESTS = [
     "tests/agent",

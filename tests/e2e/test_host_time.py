@@ -130,15 +130,16 @@ def counted(phantora: Phantora, directory: Path, **times_ns: float) -> Run:
 
 
 def test_counted_launches_cost_what_the_processor_takes(phantora: Phantora, tmp_path: Path) -> None:
-    """An iteration lasts its operators, its launches and the driver, to the nanosecond."""
-    run = counted(phantora, tmp_path, dispatch=5000, launch=700.5)
+    """An iteration lasts its operators, its launches and the driver; the host time of a call is
+    rounded to nanoseconds by itself, so that equal work takes equal time.
+    """
+    run = counted(phantora, tmp_path, dispatch=5000, launch=700.4)
     costs = load_gpu("h100").host
     (duration_ns,) = {t["duration_ns"] for t in run.data.timings if t["count"] > 1}
     # One operator is dispatched for a launch; the wait ends with the last kernel.
-    each_ns = 5000 + int(costs["driver_launch_ns"])
+    each_ns = 5000 + 700 + int(costs["driver_launch_ns"])
     end_ns = max(duration_ns, int(costs["driver_sync_ns"]))
-    expected_ns = LAUNCHES * each_ns + LAUNCHES * 7005 // 10 + end_ns
-    assert run.summary["iterations"]["median_ns"] == pytest.approx(expected_ns, abs=1)
+    assert run.summary["iterations"]["median_ns"] == LAUNCHES * each_ns + end_ns
     works = run.data.host_gaps["counted"]["works"]
     assert works["dispatch"]["times"] >= LAUNCHES * ITERATIONS
     assert works["frame"]["times"] > 0
@@ -150,7 +151,7 @@ def test_counted_launches_cost_what_the_processor_takes(phantora: Phantora, tmp_
     counted_work = run.data.host_gaps["counted"]
     charged = sum(one["charged_ns"] for one in (*works.values(), *counted_work["calls"].values()))
     told = sum(own_ns for _, _, own_ns in counted_work["stacks"]) + counted_work["elsewhere_ns"]
-    assert told == pytest.approx(charged, abs=len(works) + len(counted_work["calls"]))
+    assert told == pytest.approx(charged, abs=counted_work["calls"]["launch"]["times"])
     shares = [one["share"] for one in run.summary["host_work"]["functions"]]
     assert "tiny_kernels.py" in run.summary["host_work"]["functions"][0]["function"]
     assert shares[0] > 0.9

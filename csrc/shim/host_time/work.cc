@@ -20,7 +20,6 @@ constexpr std::uint64_t kPicoPerNano = 1000;
 constexpr std::size_t kFunctionsTold = 40;
 
 thread_local WorkCounts due{};
-thread_local std::uint64_t remainder_ps = 0;  // of what was charged, less than a nanosecond
 
 std::array<std::atomic<std::uint64_t>, kWorks> counted{};
 std::array<std::atomic<std::uint64_t>, kHostCosts> calls{};
@@ -69,7 +68,7 @@ void add_function(CountedFunction* function) noexcept {
 Nanoseconds take_counted_ns(HostCost cost) noexcept {
   const auto kind = static_cast<std::size_t>(cost);
   const Config& c = config();
-  std::uint64_t spent_ps = remainder_ps + c.call_ps[kind];
+  std::uint64_t spent_ps = c.call_ps[kind];
   calls[kind].fetch_add(1, std::memory_order_relaxed);
   const WorkCounts done = take_due();
   for (std::size_t i = 0; i < kWorks; ++i) {
@@ -77,8 +76,8 @@ Nanoseconds take_counted_ns(HostCost cost) noexcept {
     spent_ps += done[i] * c.work_ps[i];
     counted[i].fetch_add(done[i], std::memory_order_relaxed);
   }
-  remainder_ps = spent_ps % kPicoPerNano;
-  const auto spent_ns = static_cast<Nanoseconds>(spent_ps / kPicoPerNano);
+  // Nothing is carried over: equal work takes the same time, whatever a rank did before.
+  const auto spent_ns = static_cast<Nanoseconds>((spent_ps + kPicoPerNano / 2) / kPicoPerNano);
   if (thread_work.call != nullptr)
     thread_work.call->function->charged_ns.fetch_add(spent_ns, std::memory_order_relaxed);
   charge_call_node(thread_work.call, spent_ns);
