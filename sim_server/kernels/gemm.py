@@ -149,8 +149,11 @@ def operand_slowdown(signature: ProductSignature, gpu: GpuProfile) -> float:
 
 def alignment(signature: ProductSignature) -> int:
     """The most numbers that begin every column of the operands and the result together: a power of
-    two, at most 8.
+    two, at most 8. Of a matrix and a vector cuBLAS has kernels that do without tensor cores: mv of
+    an H100 takes as long with any leading dimension (docs/accuracy-operators.md).
     """
+    if 1 in (signature["m"], signature["n"]):
+        return _ALIGNED
     told = cast(Mapping[str, int], signature)
     return gcd(_ALIGNED, *(told.get(name, 0) for name in ("lda", "ldb", "ldc")))
 
