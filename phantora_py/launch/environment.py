@@ -78,6 +78,8 @@ def executed_environment(inherited: Mapping[str, str]) -> dict[str, str]:
     return {
         "PATH": os.pathsep.join([str(PROGRAMS), inherited.get("PATH", os.defpath)]),
         "PYTHONPATH": os.pathsep.join(entry for entry in path if entry),
+        # Where a program sets PYTHONPATH anew (csrc/shim/python/module_path.cc).
+        "PHANTORA_SITE": str(site),
         # Of the programs of ours: that of the rank may be any.
         "PHANTORA_PYTHON": sys.executable,
     }

@@ -68,3 +68,27 @@ def test_python_that_finds_us_is_told_nothing(phantora: Phantora, tmp_path: Path
     program.write_text("import torch\ntorch.zeros(8, device='cuda').add_(1)\n")
     run = phantora.run(["--gpus", "1"], [], whole=["bash", "-c", f"{sys.executable} {program}"])
     assert (run.exit_code, "PYTHONPATH" in run.errors) == (0, False), run.errors
+
+
+def test_python_with_modules_of_its_own(phantora: Phantora, tmp_path: Path) -> None:
+    """A shell that sets PYTHONPATH anew adds to it: optimizer steps are still told."""
+    program = tmp_path / "plain.py"
+    program.write_text(STEPS)
+    words = ["bash", "-c", f"PYTHONPATH={tmp_path} {sys.executable} {program}"]
+    run = phantora.run(["--gpus", "1"], [], whole=words)
+    assert (run.exit_code, "PYTHONPATH" in run.errors) == (0, False), run.errors
+    assert run.summary["iterations"]["detected_by"] == "optimizer"
+    assert run.output == f"{tmp_path}\n"
+
+
+STEPS = """\
+import sys
+import torch
+model = torch.nn.Linear(4, 4).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(4):
+    model(torch.ones(4, 4, device="cuda")).sum().backward()
+    optimizer.step()
+torch.cuda.synchronize()
+print(sys.path[1])
+"""
