@@ -58,6 +58,30 @@ sums.add_(1)
 torch.cuda.synchronize()
 """
 
+# Looks at its own calls, through all modules; has pools of threads; finds files of earlier runs.
+ELSEWHERE = """\
+import asyncio, glob, inspect, os, sys, time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+import torch
+sums = torch.zeros(8, device=torch.device("cuda", int(os.environ["LOCAL_RANK"])))
+inspect.stack()
+sums.add_(1)
+inspect.getmodule(inspect.stack)
+sums.add_(1)
+glob.glob(os.path.join(sys.argv[1], "*"))
+sums.add_(1)
+with ThreadPoolExecutor(4) as pool:
+    ends = [pool.submit(time.sleep, 1e-5 * (one % 3)) for one in range(100)]
+    for end in as_completed(ends):
+        end.result()
+sums.add_(1)
+async def beside():
+    await asyncio.gather(*(asyncio.to_thread(time.sleep, 1e-4) for _ in range(20)))
+asyncio.run(beside())
+sums.add_(1)
+torch.cuda.synchronize()
+"""
+
 
 @dataclass(frozen=True)
 class Variation:
@@ -209,6 +233,24 @@ def test_counts_leave_out_what_was_there_before(tmp_path: Path) -> None:
     arguments: list[str | Path] = [program, tmp_path / "made"]
     first = runs.run(options, arguments)
     other = runs.run([*options, "--no-zygote"], arguments, {"ONE_MORE": "1"})
+    runs.close()
+    for one in (first, other):
+        assert one.exit_code == 0, one.errors
+    same = other.summary["digest"] == first.summary["digest"]
+    assert same, "\n".join(map(str, differences(first.path, other.path)))
+
+
+def test_counts_leave_out_where_a_rank_was_started_and_what_its_pools_do(tmp_path: Path) -> None:
+    """Forked ranks have imported more modules, other threads of a pool are free in each run, and a
+    second run finds more files.
+    """
+    program = tmp_path / "program.py"
+    program.write_text(ELSEWHERE)
+    runs = Phantora(tmp_path)
+    options = ["--ranks", "2", "--host-time", "counted"]
+    first = runs.run(options, [program, tmp_path])
+    (tmp_path / "one.more").touch()
+    other = runs.run([*options, "--no-zygote"], [program, tmp_path])
     runs.close()
     for one in (first, other):
         assert one.exit_code == 0, one.errors

@@ -65,16 +65,24 @@ constexpr RuleOf kRules[] = {
     {"posixpath", nullptr, Rule::LeftOut},
     {"genericpath", nullptr, Rule::LeftOut},
     {"/pathlib", nullptr, Rule::LeftOut},
+    {"/glob.py", nullptr, Rule::LeftOut},
     {"/shutil.py", nullptr, Rule::LeftOut},
     {"/tempfile.py", nullptr, Rule::LeftOut},
     {"/linecache.py", nullptr, Rule::LeftOut},
     {"/logging/", nullptr, Rule::LeftOut},
     {"/torch/_logging/", nullptr, Rule::LeftOut},
     {"/traceback.py", nullptr, Rule::LeftOut},
+    {"/inspect.py", "getmodule", Rule::LeftOut},  // looks through all that is imported
+    {"/inspect.py", "getouterframes", Rule::LeftOut},  // a stack trace
     {"/warnings.py", nullptr, Rule::LeftOut},
     {"/signal.py", nullptr, Rule::LeftOut},
     {"/multiprocessing/", nullptr, Rule::LeftOut},
     {"/queue.py", nullptr, Rule::LeftOut},
+    {"/asyncio/", nullptr, Rule::NotItself},  // how often its loop turns
+    {"/concurrent/futures/", "wait", Rule::LeftOut},
+    {"/concurrent/futures/", "as_completed", Rule::LeftOut},
+    {"/concurrent/futures/", "_adjust_thread_count", Rule::LeftOut},  // if a thread of the pool has nothing to do
+    {"/psutil/", nullptr, Rule::LeftOut},  // what else the machine does
     {"/selectors.py", nullptr, Rule::LeftOut},
     {"/socket.py", nullptr, Rule::LeftOut},
     {"/subprocess.py", nullptr, Rule::LeftOut},
