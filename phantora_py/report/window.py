@@ -11,6 +11,9 @@ import numpy.typing as npt
 from phantora_py.data import RunData
 from phantora_py.report.iterations import Iterations
 
+_USUAL = 0.1
+"""So far from the middle one, an iteration still stands for the others."""
+
 
 @dataclass(frozen=True)
 class Window:
@@ -75,9 +78,14 @@ def steady_window(data: RunData, iterations: Iterations) -> Window:
 
 
 def last_iteration(data: RunData, iterations: Iterations) -> Window:
-    """The last whole iteration of those that do equal work; the whole run if there is none."""
+    """The last whole iteration of those that do equal work and last about as long as the middle
+    one, as an epoch's last batch need not; the whole run if there is none.
+    """
     if not iterations.count:
         return whole_run(data)
-    last = int(np.flatnonzero(iterations.alike)[-1])
+    middle_ns = np.median(iterations.compared_ns)
+    off_ns = np.abs(iterations.compared_ns - middle_ns)
+    usual = off_ns <= max(_USUAL * middle_ns, off_ns.min())
+    last = int(np.flatnonzero(iterations.alike)[usual][-1])
     begin_ns, end_ns = iterations.boundaries_ns[last : last + 2].tolist()
     return Window(begin_ns, end_ns, 1)
