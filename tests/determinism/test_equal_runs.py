@@ -58,9 +58,10 @@ sums.add_(1)
 torch.cuda.synchronize()
 """
 
-# Looks at its own calls, through all modules; has pools of threads; finds files of earlier runs.
+# Looks at its own calls, through all modules; has pools of threads; finds files of earlier runs;
+# draws what the machine draws; takes from a module what is there once it is imported.
 ELSEWHERE = """\
-import asyncio, glob, inspect, os, sys, time
+import asyncio, glob, inspect, os, random, sys, time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 import torch
 sums = torch.zeros(8, device=torch.device("cuda", int(os.environ["LOCAL_RANK"])))
@@ -79,7 +80,20 @@ async def beside():
     await asyncio.gather(*(asyncio.to_thread(time.sleep, 1e-4) for _ in range(20)))
 asyncio.run(beside())
 sums.add_(1)
+drawn = random.SystemRandom()
+[drawn.randrange(1025) for _ in range(100)]
+sums.add_(1)
+sys.path.insert(0, os.path.dirname(sys.argv[0]))
+import package
+if os.environ.get("PYTHONHASHSEED") == "1": import package.part
+package.part
+sums.add_(1)
 torch.cuda.synchronize()
+"""
+LAZY = """\
+def __getattr__(name):
+    import importlib
+    return importlib.import_module("package." + name)
 """
 
 
@@ -241,16 +255,19 @@ def test_counts_leave_out_what_was_there_before(tmp_path: Path) -> None:
 
 
 def test_counts_leave_out_where_a_rank_was_started_and_what_its_pools_do(tmp_path: Path) -> None:
-    """Forked ranks have imported more modules, other threads of a pool are free in each run, and a
-    second run finds more files.
+    """Forked ranks have imported more modules, other threads of a pool are free in each run, a
+    second run finds more files, and random numbers of the machine are others.
     """
     program = tmp_path / "program.py"
     program.write_text(ELSEWHERE)
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text(LAZY)
+    (tmp_path / "package" / "part.py").touch()
     runs = Phantora(tmp_path)
     options = ["--ranks", "2", "--host-time", "counted"]
     first = runs.run(options, [program, tmp_path])
     (tmp_path / "one.more").touch()
-    other = runs.run([*options, "--no-zygote"], [program, tmp_path])
+    other = runs.run([*options, "--no-zygote"], [program, tmp_path], {"PYTHONHASHSEED": "1"})
     runs.close()
     for one in (first, other):
         assert one.exit_code == 0, one.errors
