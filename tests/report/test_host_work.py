@@ -119,6 +119,13 @@ def test_a_flame_graph_shows_what_was_charged(tmp_path: Path) -> None:
     assert 'class="host-other" style="left: 70.0000%; width: 30.0000%"' in graph
 
 
+def test_it_is_said_where_no_function_is_known(tmp_path: Path) -> None:
+    """Ranks that are stopped, as with --until-steady, have told none."""
+    cpu = load_cpu("genoa").to_dict()
+    work = host_work.make(Findings(made(tmp_path, 8, "counted", run={"cpu": cpu}, host_gaps=GAPS)))
+    assert any("host time by function   not known" in line for line in host_work.lines(work))
+
+
 def test_other_models_have_no_flame_graph(tmp_path: Path) -> None:
     """They know of no function."""
     assert '<section id="host">' not in make_page(made(tmp_path, 8, "fixed"))

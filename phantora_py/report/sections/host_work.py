@@ -149,6 +149,8 @@ def lines(work: HostWork | None) -> list[str]:
             for one in work["functions"][:_SHOWN]
         )
         said.append(f"  host time by function   {most}")
+    elif work["cpu"]:
+        said.append("  host time by function   not known: ranks tell it at their ends")
     return said
 
 
