@@ -14,6 +14,7 @@ from typing import Any
 
 from .checked_values import CheckedValues
 from .decided_results import DecidedResults
+from .different_values import DifferentValues
 from .expert_load import ExpertLoad, borders
 from .finite_values import FiniteValues
 from .operators import Kernel
@@ -49,6 +50,7 @@ class SpecialOperations:
             "_linalg_eigvals": self._eigen,
             **CheckedValues(self._torch, self._values).kernels(),
             **DecidedResults(self._torch, self._values).kernels(),
+            **DifferentValues(self._torch, self._values).kernels(),
             **FiniteValues(self._torch, self._values).kernels(),
             **SearchedValues(self._torch, self._values).kernels(),
         }

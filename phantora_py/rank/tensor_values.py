@@ -82,6 +82,12 @@ class TensorValues:
             yield
 
     @contextmanager
+    def made_up_size(self, number: int) -> Iterator[None]:
+        """What PyTorch reads back of integers meanwhile is `number`, likewise."""
+        with self._promised(ctypes.c_int64(number), made_up=True):
+            yield
+
+    @contextmanager
     def _promised(self, values: Any, *, made_up: bool) -> Iterator[None]:
         promise = self._shim.ph_promise_read
         promise(ctypes.byref(values), ctypes.c_uint64(ctypes.sizeof(values)), int(made_up))

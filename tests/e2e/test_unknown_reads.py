@@ -49,3 +49,18 @@ def test_results_of_unknown_size_forget_nothing_else(phantora: Phantora) -> None
     assert run.output.split() == ["lost", "0"]
     # The sizes of the results are all that was read of what nobody knows; `bincount` asks twice.
     assert sum(sum(row["per_rank"]) for row in run.summary["trust"]["unknown_reads"]) == 7 * 8
+
+
+def test_values_that_nobody_knows_are_at_least_one(phantora: Phantora) -> None:
+    """Where different ones are counted: also by PyTorch, which splits batches of matrices so."""
+    run = phantora.run(["--ranks", "1"], [PROGRAMS / "different_values.py"])
+    assert run.exit_code == 0, run.errors
+    assert run.output.splitlines() == [
+        "1 True [64]",
+        "(1, 8) [8]",
+        "1 1",
+        "(2, 8, 8)",
+        "[1, 3] []",
+    ]
+    lines = {row["site"].rpartition(":")[2] for row in run.summary["trust"]["unknown_reads"]}
+    assert lines >= {"6 <module>", "8 <module>", "10 <module>", "11 <module>"}
