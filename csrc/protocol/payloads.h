@@ -577,6 +577,18 @@ struct Group {
   }
 };
 
+struct Caveat {
+  std::string what;
+  std::int64_t count = {};
+
+  template <class Each>
+  void each(Each&& one) const {
+    one("kind", std::string("caveat"));
+    one("what", what);
+    one("count", count);
+  }
+};
+
 struct UnsupportedCall {
   std::string library;
   std::string symbol;

@@ -398,6 +398,11 @@ class RunData:
         return list(self._json("routing.json"))
 
     @cached_property
+    def caveats(self) -> list[dict[str, Any]]:
+        """Why ranks say that the report is to be trusted less: `rank`, `what`, `count`."""
+        return list(self._json("caveats.json")) if "caveats.json" in self._names else []
+
+    @cached_property
     def unsupported_calls(self) -> list[dict[str, Any]]:
         """Calls that are not modelled and that ranks went on after, by rank and Python line.
 

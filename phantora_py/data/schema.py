@@ -421,6 +421,9 @@ _WITHOUT_RANKS: Mapping[str, Check] = {
     "routing.json": rows(
         record({"experts": whole(1), "top": _count, "calls": _count, "follows": flag})
     ),
+    "caveats.json": rows(
+        record({"rank": whole(0, MOST_RANKS), "what": printable, "count": _count})
+    ),
     "measuring.json": record(
         {
             "environment": mapping(printable),

@@ -22,6 +22,7 @@ from typing import Any
 
 from . import groups, remote_calls
 from .batches import Batches
+from .caveats import tell_host_step
 from .checkpoints import map_checkpoints
 from .counting import count_work, counts_work
 from .elastic_agents import ELASTIC_AGENT, tell_of_restarts
@@ -221,7 +222,10 @@ class _Runtime:
 
         def after_step(optimizer: Any, _args: Any, _kwargs: Any) -> None:
             # A compiled step traces the hook; not to break the graph, it leaves no mark there.
-            if not torch.compiler.is_compiling() and not _is_nested(sys._getframe(1)):
+            if torch.compiler.is_compiling():
+                return
+            self._own(tell_host_step, self._shim, optimizer)
+            if not _is_nested(sys._getframe(1)):
                 self.after_step(optimizer)
 
         module.register_optimizer_step_post_hook(after_step)
@@ -285,11 +289,15 @@ class _Runtime:
 
     def after_step(self, optimizer: Any) -> None:
         """Marks the step of one optimizer: "AdamW#0" is the first optimizer that ever stepped."""
+        self._own(self._mark_step, optimizer)
+
+    def _own(self, act: Callable[..., None], *arguments: Any) -> None:
+        """None of the program's: it takes no virtual time. In a child nothing."""
         if os.getpid() != self._process:
             return
         self._shim.ph_enter()
         try:
-            self._mark_step(optimizer)
+            act(*arguments)
         finally:
             self._shim.ph_leave()
 

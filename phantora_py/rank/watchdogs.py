@@ -20,6 +20,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from .caveats import tell_caveat
+
 _NAME = "pt_nccl_watchdg"  # of its thread (ProcessGroupNCCL.cpp)
 _ROUNDS = 2
 """It may have been in the middle of the first."""
@@ -72,19 +74,24 @@ class Watchdogs:
             self._has_looked[wrapped] = True
             self._shim.ph_enter()
             try:
-                await_watchdogs()
+                if not await_watchdogs():
+                    tell_caveat(self._shim, "watchdog")
             finally:
                 self._shim.ph_leave()
         elif wrapped.require_backward_grad_sync:
             self._has_looked.setdefault(wrapped, False)
 
 
-def await_watchdogs() -> None:
-    """Waits until each watchdog of this process has looked at all works that there are now."""
+def await_watchdogs() -> bool:
+    """Waits until each watchdog of this process has looked at all works that there are now; False:
+    not within the limit.
+    """
     limit_s = time.thread_time() + _LIMIT_S
+    have_looked = True
     for task in _watchdogs():
         with contextlib.suppress(*_GONE):
-            _await(task, limit_s)
+            have_looked &= _await(task, limit_s)
+    return have_looked
 
 
 def _watchdogs() -> list[Path]:
@@ -96,7 +103,7 @@ def _watchdogs() -> list[Path]:
     return found
 
 
-def _await(task: Path, limit_s: float) -> None:
+def _await(task: Path, limit_s: float) -> bool:
     first = last = _sleeps(task)
     slept_s = time.thread_time()
     while time.thread_time() < limit_s:
@@ -104,7 +111,8 @@ def _await(task: Path, limit_s: float) -> None:
         if (now := _sleeps(task)) != last:
             last, slept_s = now, time.thread_time()
         elif now >= first + _ROUNDS and time.thread_time() >= slept_s + _QUIET_S:
-            return
+            return True
+    return False
 
 
 def _sleeps(task: Path) -> int:

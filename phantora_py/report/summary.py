@@ -18,6 +18,7 @@ from phantora_py.report.sections import (
     breakdown,
     by_machine,
     calls,
+    caveats,
     communication,
     expert_load,
     facts,
@@ -65,6 +66,8 @@ class Trust(TypedDict):
     shared_gpus: list[shared_gpus.SharedGpu]
     by_machine: list[by_machine.ByMachine]
     """What depended on the machine, so that another run may differ."""
+    caveats: list[caveats.Caveat]
+    """What else makes the report less sure, as ranks have found."""
     expert_load: expert_load.ExpertLoad | None
     folding: folding.Folding | None
     """Which ranks ran for others (docs/folding.md); null: all ran."""
@@ -136,6 +139,7 @@ def summarise(data: RunData, found: Findings | None = None) -> Summary:
             "unsimulated": unsimulated.make(found),
             "shared_gpus": shared_gpus.make(found),
             "by_machine": by_machine.make(found),
+            "caveats": caveats.make(found),
             "expert_load": expert_load.make(found),
             "folding": folding.make(found),
             "synthetic_reads": unknown_reads.make_count(found),
@@ -199,6 +203,7 @@ SECTIONS = (
     Section(lambda run: unsimulated.lines(run["trust"]["unsimulated"])),
     Section(lambda run: shared_gpus.lines(run["trust"]["shared_gpus"])),
     Section(lambda run: by_machine.lines(run["trust"]["by_machine"])),
+    Section(lambda run: caveats.lines(run["trust"]["caveats"])),
     Section(lambda run: host_gaps.lines(run["host_gaps"])),
     Section(lambda run: folding.lines(run["trust"]["folding"])),
     Section(lambda run: expert_load.lines(run["trust"]["expert_load"])),

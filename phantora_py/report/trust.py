@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from phantora_py.report.sections import by_machine, shared_gpus, unsimulated
+from phantora_py.report.sections import by_machine, caveats, shared_gpus, unsimulated
 from phantora_py.report.sections.unknown_reads import doubts_of_reads
 from phantora_py.report.summary import Summary
 
@@ -82,4 +82,5 @@ def _doubts_of_course(summary: Summary) -> Iterator[str]:
     folding = trust["folding"]
     if folding is not None and not any(one["steps"] for one in folding["witnesses"]):
         yield "no witness was compared with the ranks that stand for others."
+    yield from (f"{said}." for said in caveats.marks(trust["caveats"]))
     yield from (f"{said}." for said in by_machine.marks(trust["by_machine"]))

@@ -18,6 +18,7 @@ from typing import Any
 
 from sim_server._engine import Announcement, Ready
 from sim_server.collectives import Way
+from sim_server.log.caveats import CaveatLog
 from sim_server.log.history import PIECE_ROWS, History, Piece, Rows
 from sim_server.log.host_gaps import HostGapLog
 from sim_server.log.host_tensors import HostTensorLog
@@ -148,6 +149,7 @@ class RunLog:
         self._host_gaps = HostGapLog()
         self._host_tensors = HostTensorLog()
         self._routing = RoutingLog()
+        self._caveats = CaveatLog()
         kinds = ("stand_ins", "partial_checkpoint")
         self._of_folds: dict[str, Counter[str]] = {kind: Counter() for kind in kinds}
         self._peak_blocks = BlockLog()
@@ -345,20 +347,8 @@ class RunLog:
             self._modules.add([rank, number, path])
 
     def _add_statistics(self, rank: int, time_ns: int, statistics: dict[str, Any]) -> None:
-        if statistics["kind"] == "memory":
-            memory = self._memory[rank].devices[statistics["device"]]
-            memory.allocated_peak_bytes = max(
-                memory.allocated_peak_bytes, statistics["allocated_peak_bytes"]
-            )
-            memory.reserved_peak_bytes = max(
-                memory.reserved_peak_bytes, statistics["reserved_peak_bytes"]
-            )
-        elif statistics["kind"] == "memory_kinds":
-            sizes = statistics["sizes_bytes"]
-            self._memory[rank].devices[statistics["device"]].kinds = {
-                "when": statistics["when"],
-                **{f"{name}_bytes": sizes.get(name, 0) for name in _HELD},
-            }
+        if statistics["kind"] in ("memory", "memory_kinds"):
+            self._add_memory(rank, statistics)
         elif statistics["kind"] == "calls":
             self._calls_of.add(rank)
             library = self._calls.setdefault(
@@ -371,6 +361,8 @@ class RunLog:
             self._host_gaps.add(rank, statistics)
         elif statistics["kind"] == "routing":
             self._routing.add(statistics)
+        elif statistics["kind"] == "caveat":
+            self._caveats.add(rank, statistics)
         elif statistics["kind"] in self._of_folds:
             self._of_folds[statistics["kind"]][self.site(rank, statistics["site"])] += 1
         elif statistics["kind"] == "batch":
@@ -385,6 +377,22 @@ class RunLog:
             self._unsupported.add_counts(rank, statistics, functools.partial(self.site, rank))
         elif statistics["kind"] == "host_tensors":
             self._host_tensors.add(rank, statistics, functools.partial(self.site, rank))
+
+    def _add_memory(self, rank: int, statistics: dict[str, Any]) -> None:
+        memory = self._memory[rank].devices[statistics["device"]]
+        if statistics["kind"] == "memory_kinds":
+            sizes = statistics["sizes_bytes"]
+            memory.kinds = {
+                "when": statistics["when"],
+                **{f"{name}_bytes": sizes.get(name, 0) for name in _HELD},
+            }
+            return
+        memory.allocated_peak_bytes = max(
+            memory.allocated_peak_bytes, statistics["allocated_peak_bytes"]
+        )
+        memory.reserved_peak_bytes = max(
+            memory.reserved_peak_bytes, statistics["reserved_peak_bytes"]
+        )
 
     def site(self, rank: int, identifier: int) -> str:
         """The Python line behind a call site of a rank."""
@@ -443,6 +451,7 @@ class RunLog:
         yield "host_gaps.json", _json_bytes(self._host_gaps.to_dict())
         yield "host_tensors.json", _json_bytes(self._host_tensors.to_dict())
         yield "routing.json", _json_bytes(self._routing.to_list())
+        yield "caveats.json", _json_bytes(self._caveats.to_list())
         groups = [{"ranks": ranks, "parts": parts} for ranks, parts in sorted(self._data_parallel)]
         yield "data_parallel.json", _json_bytes(groups)
         yield "unsupported.json", _json_bytes(self._unsupported.to_list())

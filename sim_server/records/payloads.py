@@ -382,6 +382,18 @@ class CallCounts(TypedDict):
     passthrough: dict[str, Count]
 
 
+class Caveat(TypedDict):
+    """Why the report is to be trusted less, as the rank has found."""
+
+    kind: Literal["caveat"]
+    what: Annotated[
+        str,
+        "hooks: a Python that does not load ours; watchdog: one of PyTorch's that nobody awaited "
+        "any longer; host_step: an optimizer's step on parameters in host memory",
+    ]
+    count: Count
+
+
 class HostGaps(TypedDict):
     """Host time before launches and calls, where it is recorded."""
 
@@ -454,6 +466,7 @@ class Group(TypedDict):
 
 STATISTICS_OF_SHIM: Final[tuple[type, ...]] = (
     *(CallCounts, HostGaps, ReplayedGaps, CountedWork, HostSample, UnsupportedCalls, Group),
+    Caveat,
 )
 
 

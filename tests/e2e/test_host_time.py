@@ -191,3 +191,12 @@ def test_the_times_of_this_processor_are_found(tmp_path: Path) -> None:
     # Hardly any processor runs Python so fast, and none so slowly.
     assert 1 <= cpu.works["frame"] + 10 * cpu.works["instruction"] < 10_000
     assert 200 < cpu.calls["launch"] < 100_000
+
+
+@pytest.mark.parametrize("model", ["fixed", "measured"])
+def test_steps_on_parameters_in_host_memory_are_told(phantora: Phantora, model: str) -> None:
+    """Where the processor's time for them is in no figure; those of a few numbers are not."""
+    run = phantora.run(["--ranks", "1", "--host-time", model], [PROGRAMS / "host_steps.py"])
+    assert run.exit_code == 0, run.errors
+    told = [] if model == "measured" else [{"rank": 0, "what": "host_step", "count": 3}]
+    assert run.summary["trust"]["caveats"] == told

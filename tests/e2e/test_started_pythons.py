@@ -53,13 +53,14 @@ def test_pythons_that_import_for_themselves(phantora: Phantora) -> None:
 def test_python_that_does_not_look_where_it_finds_us(
     phantora: Phantora, tmp_path: Path, options: list[str], command: list[str]
 ) -> None:
-    """Its GPU work is simulated; that nobody tells its steps and values is said, once."""
+    """Its GPU work is simulated; that nobody tells its steps and values is said, and reported."""
     program = tmp_path / "plain.py"
     program.write_text("import torch\ntorch.zeros(8, device='cuda').add_(1)\n")
     run = phantora.run(options, [], whole=[*command, str(program)])
     assert run.exit_code == 0, run.errors
     told = "the Python of rank 0 was started so that it does not read PYTHONPATH (-I, -E or -S)"
     assert run.errors.count(told) == 1
+    assert run.summary["trust"]["caveats"] == [{"rank": 0, "what": "hooks", "count": 1}]
 
 
 def test_python_that_finds_us_is_told_nothing(phantora: Phantora, tmp_path: Path) -> None:
@@ -68,6 +69,7 @@ def test_python_that_finds_us_is_told_nothing(phantora: Phantora, tmp_path: Path
     program.write_text("import torch\ntorch.zeros(8, device='cuda').add_(1)\n")
     run = phantora.run(["--gpus", "1"], [], whole=["bash", "-c", f"{sys.executable} {program}"])
     assert (run.exit_code, "PYTHONPATH" in run.errors) == (0, False), run.errors
+    assert run.summary["trust"]["caveats"] == []
 
 
 def test_python_with_modules_of_its_own(phantora: Phantora, tmp_path: Path) -> None:

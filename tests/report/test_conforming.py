@@ -40,7 +40,10 @@ RESIMULATION = {
 def test_summaries_conform(tmp_path: Path, run: dict[str, Any], markers: Any) -> None:
     """Of runs with and without iterations, and with whatever a run may leave behind."""
     memory = {"capacity_bytes": 80 << 30, "per_rank": [rank_memory(oom=[FAILURE])]}
-    data = make_run(tmp_path / "a.phr", [SPANS], markers, run=run_json(1, **run), memory=memory)
+    caveats = [{"rank": 0, "what": "hooks", "count": 1}]
+    run = run_json(1, **run)
+    path = tmp_path / "a.phr"
+    data = make_run(path, [SPANS], markers, run=run, memory=memory, caveats=caveats)
     check_conforms(summarise(data), "summary")
 
 

@@ -33,6 +33,7 @@ def summary(
             "unsimulated": [{"rank": 0, "device": 1, "processes": unsimulated}] * bool(unsimulated),
             "shared_gpus": [],
             "by_machine": [],
+            "caveats": [],
             "unknown_reads": [],
         },
     }
@@ -90,6 +91,22 @@ def test_what_the_machine_decided() -> None:
         "--strict: rank 3 slept 6,103 s longer than in reality, beside a process"
     )
     assert ran_out.startswith("--strict: rank 3 waited 2 times until its time-out, since a process")
+
+
+def test_what_ranks_have_found() -> None:
+    """Only --strict refuses it, in one sentence for each kind."""
+    found = summary()
+    found["trust"]["caveats"] = [
+        {"rank": 0, "what": "hooks", "count": 1},
+        {"rank": 0, "what": "host_step", "count": 3},
+        {"rank": 1, "what": "host_step", "count": 4},
+        {"rank": 1, "what": "watchdog", "count": 1},
+    ]
+    assert not list(doubts_of(found, 0.99, strict=False))
+    hooks, watchdog, steps = doubts_of(found, None, strict=True)
+    assert hooks.startswith("--strict: rank 0: 1 Python started with -I, -E or -S: optimizer steps")
+    assert watchdog.startswith("--strict: rank 1: 1 wait for PyTorch's watchdogs ended after 2 s")
+    assert steps.startswith("--strict: 2 ranks: 7 optimizer steps on parameters in host memory")
 
 
 @pytest.mark.parametrize(

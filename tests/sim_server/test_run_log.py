@@ -212,7 +212,7 @@ def test_an_empty_run_has_every_file() -> None:
     assert files.keys() == {
         *("communicators.json", "memory.json", "calls.json", "calls_of.json", "synthetic.json"),
         *("host_gaps.json", "host_tensors.json", "routing.json", "unsupported.json"),
-        *("data_parallel.json", "exits.json", "digest"),
+        *("caveats.json", "data_parallel.json", "exits.json", "digest"),
     }
     assert len(files["digest"]) == 64
 

@@ -10,9 +10,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "protocol/payloads.h"
 #include "shim/channel/rank.h"
 #include "shim/core/config.h"
 #include "shim/core/failure.h"
+#include "shim/core/json.h"
 #include "shim/core/visible_devices.h"
 #include "shim/graph/capture.h"
 #include "shim/host_time/host_time.h"
@@ -43,6 +45,7 @@ void tell_missing_runtime() noexcept {
       "small tensors are not known, so that iterations may be other ones and the program may decide otherwise. Start "
       "it without these options\n";
   (void)!write(STDERR_FILENO, text.data(), text.size());
+  emit_statistics(payload_text(payloads::Caveat{.what = "hooks", .count = 1}));
 }
 
 bool attach_now(const char* run_dir, std::uint32_t rank) noexcept {

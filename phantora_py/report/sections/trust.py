@@ -9,7 +9,7 @@ from typing import Any
 from phantora_py.report.kernels import doubts
 from phantora_py.report.page.overview import ignored_calls
 from phantora_py.report.page.part import PageFindings, PagePart
-from phantora_py.report.sections import by_machine, interval, unsimulated
+from phantora_py.report.sections import by_machine, caveats, interval, unsimulated
 from phantora_py.report.sections.unknown_reads import difference_text
 from phantora_py.report.sections.unsupported import ANSWERS
 
@@ -30,6 +30,7 @@ def _views(found: PageFindings) -> dict[str, Any]:
         "answers": ANSWERS,
         "difference_text": difference_text,
         "unsimulated_mark": unsimulated.mark(unsimulated.make(found)),
+        "caveat_marks": caveats.marks(caveats.make(found)),
         "by_machine_marks": by_machine.marks(by_machine.make(found)),
     }
 

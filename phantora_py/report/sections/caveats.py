@@ -1,0 +1,68 @@
+"""Why the report is to be trusted less, as its ranks have found."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from phantora_py.report.findings import Findings
+from phantora_py.report.sections.words import counted
+
+
+class Caveat(TypedDict):
+    """Of one rank."""
+
+    rank: int
+    what: str
+    """`hooks`: a Python of it did not load phantora's modules; `watchdog`: a watchdog of PyTorch's
+    did not look in time; `host_step`: an optimizer stepped parameters in host memory."""
+    count: int
+
+
+# Of what is said of each: before the count's noun, the noun, and what follows from it.
+_TEXTS = {
+    "hooks": (
+        "Python",
+        "started with -I, -E or -S: optimizer steps were not told, and values of small tensors not "
+        "known, so that iterations may be other ones and the program may have decided otherwise",
+    ),
+    "watchdog": (
+        "wait",
+        "for PyTorch's watchdogs ended after 2 s of this machine's processor, before all had "
+        "looked: whether DDP's first buckets are given back before others are made may differ in "
+        "another run, and so may peak memory",
+    ),
+    "host_step": (
+        "optimizer step",
+        "on parameters in host memory took the time of its calls alone: what the processor "
+        "computes and reads for it is not in the times (docs/host-time.md)",
+    ),
+}
+_OF_CALLS = ("fixed", "counted")
+"""Host-time models in which a step takes no more than its calls, though nobody asked for that."""
+
+
+def make(found: Findings) -> list[Caveat]:
+    """The entry of the summary; empty for files of earlier versions."""
+    is_of_calls = found.data.run["host_time"] in _OF_CALLS
+    return [
+        {"rank": one["rank"], "what": one["what"], "count": one["count"]}
+        for one in found.data.caveats
+        if one["what"] in _TEXTS and (is_of_calls or one["what"] != "host_step")
+    ]
+
+
+def marks(rows: list[Caveat]) -> list[str]:
+    """In sentences without an end."""
+    said = []
+    for what, (noun, text) in _TEXTS.items():
+        count = sum(one["count"] for one in rows if one["what"] == what)
+        ranks = sorted({one["rank"] for one in rows if one["what"] == what})
+        if ranks:
+            of = f"rank {ranks[0]}" if len(ranks) == 1 else f"{len(ranks)} ranks"
+            said.append(f"{of}: {counted(count, noun)} {text}")
+    return said
+
+
+def lines(rows: list[Caveat]) -> list[str]:
+    """On a terminal, among what was not modelled."""
+    return [f"  [red]caveat:[/] {said}" for said in marks(rows)]

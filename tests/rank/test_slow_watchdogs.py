@@ -1,0 +1,54 @@
+"""Waits for PyTorch's watchdogs that end before these have looked."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from phantora_py.rank import watchdogs
+
+PR_SET_NAME = 15  # linux/prctl.h
+
+
+class Wrapper:
+    """As much of DDP as is looked at."""
+
+    require_backward_grad_sync = True
+
+
+def test_a_watchdog_that_does_not_look_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The report has it, since what DDP's buckets take may differ in another run; and not if one
+    looks.
+    """
+    monkeypatch.setattr(watchdogs, "_LIMIT_S", 0.05)
+    told: list[dict[str, Any]] = []
+    shim: Any = SimpleNamespace(
+        ph_enter=lambda: None,
+        ph_leave=lambda: None,
+        ph_statistics=lambda text: told.append(json.loads(text)),
+    )
+    of_rank, wrapper, ends = watchdogs.Watchdogs(shim), Wrapper(), threading.Event()
+    begun = threading.Event()
+
+    def watch() -> None:
+        ctypes.CDLL(None).prctl(PR_SET_NAME, watchdogs._NAME.encode())
+        begun.set()
+        ends.wait()
+
+    of_rank._before_rebuild(wrapper)
+    of_rank._before_rebuild(Wrapper())
+    thread = threading.Thread(target=watch)
+    thread.start()
+    begun.wait()
+    try:
+        of_rank._before_rebuild(wrapper)
+    finally:
+        ends.set()
+        thread.join()
+    assert told == [{"kind": "caveat", "what": "watchdog", "count": 1}]
+    assert watchdogs.await_watchdogs()
