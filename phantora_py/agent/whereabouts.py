@@ -23,6 +23,9 @@ from phantora_py.machine.process_tree import find_process
 # (assumed enough).
 _TRYING_S = 0.1
 _LEAST_TRIES = 20
+# A thread that lost its processor between two frames seems to have none until its next turn: so
+# long between tries that found none, twenty of which outlast a turn of others (assumed).
+_TURN_S = 0.002
 _LONGEST_NAME_BYTES = 100
 _IMPORT_SYSTEM = "<frozen importlib"
 _PACKAGE = re.compile(r"/(?:site|dist)-packages/(\w+)")
@@ -79,6 +82,8 @@ def _users_line(memory: ProcessMemory, layout: Mapping[str, int]) -> str:
         try:
             before, frames = look(memory, layout, codes), look(memory, layout, codes)
             is_idle = is_idle and not before and not frames
+            if is_idle:
+                time.sleep(_TURN_S)
             frames = common(before, frames)
             while frames:
                 # A name that was read counts if its frame is still there afterwards.
