@@ -35,6 +35,7 @@ from sim_server.files.schema import (
 )
 from sim_server.kernels import Tier
 from sim_server.kernels.flops import MOST_FLOPS
+from sim_server.log.caveats import CAVEATS
 from sim_server.log.host_gaps import SOURCES
 from sim_server.log.run_log import ANSWER
 from sim_server.log.unsupported import ANSWERS
@@ -422,7 +423,7 @@ _WITHOUT_RANKS: Mapping[str, Check] = {
         record({"experts": whole(1), "top": _count, "calls": _count, "follows": flag})
     ),
     "caveats.json": rows(
-        record({"rank": whole(0, MOST_RANKS), "what": printable, "count": _count})
+        record({"rank": whole(0, MOST_RANKS), "what": one_of(CAVEATS), "count": _count})
     ),
     "measuring.json": record(
         {

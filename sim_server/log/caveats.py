@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+CAVEATS = ("hooks", "watchdog", "host_step")
+"""What there is to tell: `what` of Caveat in sim_server/records/payloads.py."""
+
 
 class CaveatLog:
     """By rank and caveat: how often."""

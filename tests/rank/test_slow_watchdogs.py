@@ -22,8 +22,8 @@ class Wrapper:
 
 
 def test_a_watchdog_that_does_not_look_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The report has it, since what DDP's buckets take may differ in another run; and not if one
-    looks.
+    """The report has it, since what DDP's buckets take may differ in another run; a process without
+    watchdogs awaits none.
     """
     monkeypatch.setattr(watchdogs, "_LIMIT_S", 0.05)
     told: list[dict[str, Any]] = []

@@ -47,7 +47,7 @@ def make(found: Findings) -> list[Caveat]:
     return [
         {"rank": one["rank"], "what": one["what"], "count": one["count"]}
         for one in found.data.caveats
-        if one["what"] in _TEXTS and (is_of_calls or one["what"] != "host_step")
+        if is_of_calls or one["what"] != "host_step"
     ]
 
 
