@@ -81,6 +81,7 @@ class Import:
 
 
 _read: set[str] = set()
+_written: set[str] = set()
 
 
 def _import(what: Import, of_ranks: Collection[str]) -> str | None:
@@ -131,12 +132,15 @@ def _asking_nvml() -> Iterator[None]:
     try:
         yield
     finally:
-        del os.environ[_ASK_NVML]
+        if _ASK_NVML not in _written:
+            del os.environ[_ASK_NVML]
 
 
 @contextlib.contextmanager
 def _watching_environment() -> Iterator[set[str]]:
-    """Yields a set, into which go the variables that are read by others than PyTorch."""
+    """Yields a set, into which go the variables that are read by others than PyTorch. Those that
+    are written are noted, too.
+    """
     read: set[str] = set()
     usual: Any = type(os.environ)
 
@@ -145,6 +149,10 @@ def _watching_environment() -> Iterator[set[str]]:
             if not _is_read_by_torch():
                 read.add(name)
             return usual.__getitem__(self, name)
+
+        def __setitem__(self, name: str, value: Any) -> None:
+            _written.add(name)
+            usual.__setitem__(self, name, value)
 
     os.environ.__class__ = Watched
     try:

@@ -1,5 +1,6 @@
 """What is imported before ranks are forked; tests/cli/test_run_torch.py has whole runs."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -88,3 +89,20 @@ def test_names_that_a_package_loads_late(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert imports._import(one, []) is None
     assert one.is_done()
     assert sys.modules.pop("late_names").loaded == ["Model"]
+
+
+@pytest.mark.parametrize(("sets", "value"), [("", None), ("'1'", "1")])
+def test_variables_that_an_import_sets_stay(
+    sets: str, value: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Ranks find what a package has set, as Lightning does, and nothing that we have set."""
+    monkeypatch.delenv(imports._ASK_NVML, raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    assignment = f"import os\nos.environ[{imports._ASK_NVML!r}] = {sets}\n" if sets else ""
+    (tmp_path / "sets_variables.py").write_text(assignment)
+    with imports._asking_nvml():
+        assert os.environ[imports._ASK_NVML] == "1"
+        assert imports._import(imports.Import("sets_variables", ()), []) is None
+    assert os.environ.get(imports._ASK_NVML) == value
+    del sys.modules["sets_variables"]
+    imports._written.clear()
