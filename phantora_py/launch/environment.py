@@ -100,10 +100,10 @@ def common_environment(
         "MASTER_ADDR": node_name(0) if isolation.named else address,
         "MASTER_PORT": str(port),
     }
-    threads = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
+    alike = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"), **hash_seed()}
     own = dict(launch.variables) if launch else {}
     if launch is not None and not launch.torchrun_variables:
-        return {**threads, **own, **_user_master({**os.environ, **own}, master)}
+        return {**alike, **own, **_user_master({**os.environ, **own}, master)}
     common = {
         "WORLD_SIZE": layout.ranks,
         "LOCAL_WORLD_SIZE": layout.ranks_per_node,
@@ -117,7 +117,14 @@ def common_environment(
         "TORCHELASTIC_USE_AGENT_STORE": False,
         "TORCH_NCCL_ASYNC_ERROR_HANDLING": os.environ.get("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"),
     }
-    return {**threads, **own, **{name: str(value) for name, value in common.items()}, **master}
+    return {**alike, **own, **{name: str(value) for name, value in common.items()}, **master}
+
+
+def hash_seed() -> dict[str, str]:
+    """The user's, or one that all runs have: it decides the order of sets, and so what a program
+    does first.
+    """
+    return {"PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0")}
 
 
 def _user_master(given: Mapping[str, str], master: Mapping[str, str]) -> dict[str, str]:

@@ -90,7 +90,8 @@ def start_processes(
     # Thread pools take their size from these at import, and NumPy's OpenBLAS starts its threads
     # there.
     threads = {"OMP_NUM_THREADS": common["OMP_NUM_THREADS"], "OPENBLAS_NUM_THREADS": "1"}
-    own_environment = {**threads, **os.environ, **own} if fork else {**os.environ, **own}
+    early = {**threads, **environment.hash_seed()} if fork else {}
+    own_environment = {**early, **os.environ, **own}
     processes = RankProcesses(plan, own_environment, prepared.options.json)
     for rank in [0] if has_own_ranks else prepared.local_ranks:
         processes.announce(_rank_start(prepared, directory, rank))

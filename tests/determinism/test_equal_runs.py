@@ -59,9 +59,10 @@ torch.cuda.synchronize()
 """
 
 # Looks at its own calls, through all modules; has pools of threads; finds files of earlier runs;
-# draws what the machine draws; takes from a module what is there once it is imported.
+# draws what the machine draws; takes from a module what is there once it is imported; compiles
+# patterns and keeps weak references, as others do first in some runs.
 ELSEWHERE = """\
-import asyncio, glob, inspect, os, random, sys, time
+import asyncio, glob, inspect, os, random, re, sys, time, weakref
 from concurrent.futures import ThreadPoolExecutor, as_completed
 import torch
 sums = torch.zeros(8, device=torch.device("cuda", int(os.environ["LOCAL_RANK"])))
@@ -87,6 +88,10 @@ sys.path.insert(0, os.path.dirname(sys.argv[0]))
 import package
 if os.environ.get("PYTHONHASHSEED") == "1": import package.part
 package.part
+sums.add_(1)
+if os.environ.get("PYTHONHASHSEED") == "1":
+    re.compile("(a|b)*c")
+    weakref.WeakKeyDictionary()[os] = 1
 sums.add_(1)
 torch.cuda.synchronize()
 """

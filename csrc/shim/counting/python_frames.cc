@@ -50,8 +50,7 @@ constexpr RuleOf kRules[] = {
     {"/abc.py", "__subclasscheck__", Rule::LeftOut},
     {"", "__del__", Rule::LeftOut},
     {"/_weakrefset.py", "_remove", Rule::LeftOut},
-    {"/weakref.py", "remove", Rule::LeftOut},
-    {"/weakref.py", "__call__", Rule::LeftOut},
+    {"/weakref.py", nullptr, Rule::LeftOut},
     {"/phantora_py/calibrate/", nullptr, Rule::Counted},  // a program
     {"/phantora_py/", nullptr, Rule::NotItself},
     {"<frozen importlib", nullptr, Rule::LeftOut},
@@ -74,6 +73,10 @@ constexpr RuleOf kRules[] = {
     {"/inspect.py", "getmodule", Rule::LeftOut},  // looks through all that is imported
     {"/inspect.py", "getouterframes", Rule::LeftOut},  // a stack trace
     {"/warnings.py", nullptr, Rule::LeftOut},
+    {"/re/__init__.py", "compile", Rule::LeftOut},  // its cache has what others have compiled
+    {"/re/__init__.py", "_compile", Rule::LeftOut},
+    {"/re.py", "compile", Rule::LeftOut},  // up to 3.10
+    {"/re.py", "_compile", Rule::LeftOut},
     {"/random.py", "getrandbits", Rule::LeftOut},  // of SystemRandom, until the machine gives a number that will do
     {"/signal.py", nullptr, Rule::LeftOut},
     {"/multiprocessing/", nullptr, Rule::LeftOut},
@@ -98,6 +101,7 @@ constexpr RuleOf kRules[] = {
     {"/torch/_dynamo/decorators.py", nullptr, Rule::LeftOut},
     {"/torch/_dynamo/eval_frame.py", nullptr, Rule::NotItself},
     {"/torch/compiler/__init__.py", "is_exporting", Rule::LeftOut},
+    {"/torch/compiler/__init__.py", "is_compiling", Rule::LeftOut},  // our hooks ask
     {"/torch/_dynamo/convert_frame.py", nullptr, Rule::LeftOut},
     {"/torch/_inductor/async_compile.py", nullptr, Rule::LeftOut},
     {"/torch/_inductor/codecache.py", nullptr, Rule::LeftOut},
