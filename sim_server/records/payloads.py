@@ -389,7 +389,8 @@ class Caveat(TypedDict):
     what: Annotated[
         str,
         "hooks: a Python that does not load ours; watchdog: one of PyTorch's that nobody awaited "
-        "any longer; host_step: an optimizer's step on parameters in host memory",
+        "any longer; host_step: an optimizer's step on parameters in host memory; threads: several "
+        "that launch side by side",
     ]
     count: Count
 

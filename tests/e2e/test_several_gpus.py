@@ -65,6 +65,7 @@ def test_layers_on_several_gpus(phantora: Phantora) -> None:
     # The host takes some microseconds between the events and the copy.
     (said,) = re.findall(r"400 MiB in ([\d.]+) ms", found.output)
     assert longest_ns / 1e6 <= float(said) < longest_ns / 1e6 + 0.02
+    assert found.summary["trust"]["caveats"] == []
 
 
 def test_data_parallel(phantora: Phantora) -> None:
@@ -75,6 +76,12 @@ def test_data_parallel(phantora: Phantora) -> None:
     assert (calls["ranks"], calls["started"]) == (1, 1)
     assert any(len(one["members"]) == 2 for one in found.data.operations)
     assert found.summary["iterations"]["count"] >= 2
+
+
+def test_threads_that_launch_side_by_side_are_told(phantora: Phantora) -> None:
+    """Which of them comes first is the machine's; of autograd's threads one waits for another."""
+    found = run(phantora, ["--gpus", "2"], "threads", 2)
+    assert found.summary["trust"]["caveats"] == [{"rank": 0, "what": "threads", "count": 1}]
 
 
 def test_collectives_of_one_process_take_what_ranks_take(phantora: Phantora) -> None:

@@ -13,6 +13,7 @@
 #include "shim/host_time/gap_recorder.h"
 #include "shim/host_time/gap_replay.h"
 #include "shim/host_time/samples.h"
+#include "shim/host_time/turns.h"
 #include "shim/host_time/work.h"
 
 namespace ph {
@@ -111,6 +112,7 @@ void charge_call(const ApiTable& table, std::size_t row, HostCost cost) noexcept
 }
 
 void charge_launch(std::uint32_t signature) noexcept {
+  if (is_driver()) watch_turns();
   const HostTime model = config().host_time;
   if (model == HostTime::Fixed || model == HostTime::Off || !is_driver()) return;
   if (model == HostTime::Measured) {

@@ -14,7 +14,8 @@ class Caveat(TypedDict):
     rank: int
     what: str
     """`hooks`: a Python of it did not load phantora's modules; `watchdog`: a watchdog of PyTorch's
-    did not look in time; `host_step`: an optimizer stepped parameters in host memory."""
+    did not look in time; `host_step`: an optimizer stepped parameters in host memory; `threads`:
+    several launch side by side."""
     count: int
 
 
@@ -35,6 +36,11 @@ _TEXTS = {
         "optimizer step",
         "on parameters in host memory took the time of its calls alone: what the processor "
         "computes and reads for it is not in the times (docs/host-time.md)",
+    ),
+    "threads": (
+        "process",
+        "with threads that launch side by side, as those of nn.DataParallel: which comes first "
+        "depends on this machine, so that times may be others in another run",
     ),
 }
 _OF_CALLS = ("fixed", "counted")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import threading
 
 import torch
 import torch.distributed as dist
@@ -58,6 +59,24 @@ def run_parallel(gpus: int) -> None:
         optimizer.step()
         optimizer.zero_grad()
     torch.cuda.synchronize()
+
+
+def run_threads(gpus: int) -> None:
+    """A thread for each GPU; they launch in turn. The process is the rank of its first GPU."""
+    torch.zeros(1, device=0)
+    meeting = threading.Barrier(gpus)
+
+    def launch(gpu: int) -> None:
+        sums = torch.zeros(8, device=gpu)
+        for _ in range(STEPS):
+            meeting.wait()
+            sums.add_(1)
+
+    threads = [threading.Thread(target=launch, args=(gpu,)) for gpu in range(gpus)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def run_collectives(gpus: int) -> None:
@@ -128,6 +147,7 @@ def run_workers(gpus: int) -> None:
 RUNS = {
     "layers": run_layers,
     "parallel": run_parallel,
+    "threads": run_threads,
     "collectives": run_collectives,
     "rank": run_rank,
     "workers": run_workers,

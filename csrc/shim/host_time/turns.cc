@@ -1,0 +1,56 @@
+#include "shim/host_time/turns.h"
+
+#include <atomic>
+#include <cstdint>
+#include <string_view>
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include "protocol/payloads.h"
+#include "shim/channel/rank.h"
+#include "shim/core/json.h"
+
+namespace ph {
+
+namespace {
+
+// Autograd's threads are named so, one for each GPU. What each does begins when another has handed it over.
+constexpr std::string_view kAutograd = "pt_autograd_";
+constexpr std::size_t kNameBytes = 16;  // pthread_getname_np(3)
+
+using ThreadNumber = std::uint32_t;
+constexpr ThreadNumber kUnknown = 0;
+constexpr ThreadNumber kAlone = 1;  // the process's first thread, and autograd's
+
+std::atomic<ThreadNumber> threads{kAlone};
+thread_local ThreadNumber own = kUnknown;
+
+// Whose launch was the latest, and whose the one before those.
+std::atomic<ThreadNumber> latest{kAlone};
+std::atomic<ThreadNumber> before{kAlone};
+std::atomic<bool> told{false};
+
+ThreadNumber number_of_thread() noexcept {
+  if (getpid() == gettid()) return kAlone;
+  char name[kNameBytes] = {};
+  if (pthread_getname_np(pthread_self(), name, sizeof name) == 0 && std::string_view(name).starts_with(kAutograd))
+    return kAlone;
+  return threads.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+}  // namespace
+
+void watch_turns() noexcept {
+  if (own == kUnknown) own = number_of_thread();
+  const ThreadNumber last = latest.load(std::memory_order_relaxed);
+  if (last == own) return;
+  // Of a thread and another one that the first waits for there is one turn only.
+  const bool returns = before.load(std::memory_order_relaxed) == own;
+  before.store(last, std::memory_order_relaxed);
+  latest.store(own, std::memory_order_relaxed);
+  if (!returns || own == kAlone || last == kAlone || told.exchange(true)) return;
+  emit_statistics(payload_text(payloads::Caveat{.what = "threads", .count = 1}));
+}
+
+}  // namespace ph
