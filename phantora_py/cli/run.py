@@ -72,8 +72,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="fixed",
         help="how much virtual time the program's own CPU work takes. fixed: a fixed time per "
         "call; measured: its CPU time on this machine; recorded: what another run measured "
-        "(--host-gaps); counted: what a named processor (--cpu) takes for it; off: none; default: "
-        "fixed",
+        "(--host-gaps); counted: what a named processor (--cpu) takes for it; off: none; auto: "
+        "counted, or fixed if the work cannot be counted; default: fixed",
     )
     model.add_argument(
         "--host-gaps",

@@ -69,6 +69,12 @@ class Interpreter:
     path: tuple[str, ...] = ()
 
     @property
+    def release(self) -> tuple[int, int]:
+        """Major and minor version."""
+        major, minor, *_ = self.version.split(".")
+        return int(major), int(minor)
+
+    @property
     def ours(self) -> bool:
         return self.prefix == sys.prefix
 

@@ -7,7 +7,8 @@ from typing import Any
 from sim_server.access import Tls
 from sim_server.processes.executor import ANSWER_LIMIT_S
 
-HOST_TIMES = ("fixed", "measured", "recorded", "counted", "off")
+AUTO_HOST_TIME = "auto"
+HOST_TIMES = ("fixed", "measured", "recorded", "counted", "off", AUTO_HOST_TIME)
 HOST_TENSORS = ("lazy", "real")
 UNSUPPORTED = ("stop", "error", "warn")
 

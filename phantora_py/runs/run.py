@@ -37,6 +37,7 @@ from phantora_py.launch.gpu import (
     check_cache,
 )
 from phantora_py.launch.host_gaps import choose_host_gaps
+from phantora_py.launch.host_time import choose_host_time
 from phantora_py.launch.layout import (
     RunLayout,
     gpus_per_node,
@@ -68,10 +69,6 @@ from sim_server.settings import load_gpus
 
 # A server that somebody else started should be there (assumed: time to start it a little late).
 _ANSWER_LIMIT_S = 20.0
-_WITHOUT_MODULES = {
-    "counted": "what it does around optimizers' steps would be counted",
-    "off": "work is told apart by when it was issued",
-}
 
 
 class Watcher(AgentWatcher, Listener, Protocol):
@@ -125,7 +122,6 @@ def _found_gpus(cluster: Cluster, options: RunOptions) -> FoundGpus:
 
 def prepare(options: RunOptions) -> Prepared:
     """Finds every error that can be found before a process is started. Raises: UsageError."""
-    _check_modules(options)
     cluster = load_cluster(options.cluster)
     command = understand(
         options.command,
@@ -133,6 +129,8 @@ def prepare(options: RunOptions) -> Prepared:
         lambda: _found_gpus(cluster, options),
         options.gpus,
     )
+    host_time, told = choose_host_time(options, command.program.interpreter)
+    options = replace(options, host_time=host_time)
     launch = command.launch
     layout = lay_out(cluster, options, launch)
     gpu, other_gpus = load_gpus(cluster, layout.nodes)
@@ -143,19 +141,19 @@ def prepare(options: RunOptions) -> Prepared:
     server = choose_server(options, os.environ)
     execution_traces.check(options, launch is not None and launch.own_ranks)
     fold = choose_fold(options, cluster, layout, launch)
-    started = layout.ranks if fold is None else len(fold.live)
+    live = range(layout.ranks) if fold is None else fold.live
+    started = len(live)
     limits.require_files(started)
     limits.require_file_size(started)
     limits.require_addresses()
     limits.require_processes(started)
-    notes = list(launch.notes) if launch else []
-    notes += idle_gpus(layout)
+    notes = [*(launch.notes if launch else ()), *idle_gpus(layout)]
     if command.program.torch:
         notes += unasked_variables(options, launch)
     notes += interpreter.note_untested(command.program.torch)
-    notes += measured
+    notes += measured + told
     isolation = backend.choose(options.backend, options.isolation, options.network)
-    nodes = {layout.node(rank) for rank in (range(layout.ranks) if fold is None else fold.live)}
+    nodes = {layout.node(rank) for rank in live}
     if isolation.own_network and len(nodes) > MAX_NODES:
         raise UsageError(
             f"A network of their own joins {MAX_NODES} nodes at most, not {len(nodes)}; "
@@ -166,7 +164,6 @@ def prepare(options: RunOptions) -> Prepared:
     require_output(output, "-o")
     if log_dir is not None:
         require_output_directory(Path(log_dir), "--log-dir")
-    live = range(layout.ranks) if fold is None else fold.live
     hosts = choose_hosts(options, layout, isolation, list(live))
     return Prepared(
         options=options,
@@ -193,12 +190,6 @@ def prepare(options: RunOptions) -> Prepared:
         share=None if hosts is None else hosts.shares[0],
         notes=notes,
     )
-
-
-def _check_modules(options: RunOptions) -> None:
-    if options.modules and options.host_time in _WITHOUT_MODULES:
-        why = _WITHOUT_MODULES[options.host_time]
-        raise UsageError(f"--modules is not for --host-time {options.host_time}: {why}.")
 
 
 def _may_fork(options: RunOptions, command: Command) -> bool:

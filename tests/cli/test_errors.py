@@ -53,17 +53,17 @@ GOLDEN = {
     "choice with a typing error": (
         ["run", "--host-time", "meassured", "--", "sh"],
         "phantora: usage: argument --host-time: there is no 'meassured'; did you mean 'measured'? "
-        "There are fixed, measured, recorded, counted, off. See: phantora run --help\n",
+        "There are fixed, measured, recorded, counted, off, auto. See: phantora run --help\n",
     ),
     "bad choice": (
         ["run", "--host-time", "wall", "--", "sh"],
         "phantora: usage: argument --host-time: invalid choice: 'wall' (choose from 'fixed', "
-        "'measured', 'recorded', 'counted', 'off'). See: phantora run --help\n",
+        "'measured', 'recorded', 'counted', 'off', 'auto'). See: phantora run --help\n",
     ),
-    "modules of counted work": (
-        ["run", "--modules", "--host-time", "counted", "--", "sh"],
-        "phantora: usage: --modules is not for --host-time counted: what it does around "
-        "optimizers' steps would be counted.\n",
+    "modules without host time": (
+        ["run", "--modules", "--host-time", "off", "--", "sh"],
+        "phantora: usage: --modules is not for --host-time off: work is told apart by when it was "
+        "issued.\n",
     ),
     "server without token": (
         ["run", "--server", "127.0.0.1:1", "--", "sh"],

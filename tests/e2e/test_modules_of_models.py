@@ -36,6 +36,21 @@ def test_modules_have_the_phases_that_they_go_by(
     assert found["named_share"] > 0.85  # Copies take long beside so small a model.
 
 
+def test_what_follows_modules_is_not_counted(phantora: Phantora) -> None:
+    """It is none of the program's work: iterations take as long as without, but for what a process
+    does once and has done already.
+    """
+    options = ["--ranks", "2", "--host-time", "counted"]
+    command: list[str | Path] = [PROGRAMS / "compiled.py", "ddp", "eager"]
+    plain, told = (phantora.run([*options, *more], command) for more in ([], ["--modules"]))
+    assert told.exit_code == 0, told.errors
+    assert told.summary["modules"]["scopes"]
+    lasted_ns = [run.summary["iterations"]["per_iteration_ns"] for run in (plain, told)]
+    assert lasted_ns[0][0] == pytest.approx(lasted_ns[1][0], abs=1_000)
+    assert lasted_ns[0][1:] == lasted_ns[1][1:]
+    assert len(lasted_ns[0]) > 1
+
+
 @pytest.mark.parametrize(
     ("wrapper", "mode"),
     [("ddp", "eager"), ("fsdp", "eager"), ("ddp", "default"), ("fsdp", "default")],

@@ -26,8 +26,12 @@ def loop(phantora: Phantora, kind: str, *options: str) -> Run:
     return run
 
 
-def agrees(run: Run) -> bool:
-    return bool(run.summary["iterations"]["median_ns"] == pytest.approx(printed_ns(run), rel=0.01))
+def agrees(run: Run, *, prints_mean: bool = False) -> bool:
+    """`prints_mean`: of all iterations, of which DDP makes the first ten longer (it times them)."""
+    iterations = run.summary["iterations"]
+    mean_ns = statistics.mean(iterations["per_iteration_ns"])
+    found_ns = mean_ns if prints_mean else iterations["median_ns"]
+    return bool(found_ns == pytest.approx(printed_ns(run), rel=0.01))
 
 
 @pytest.mark.parametrize(
@@ -56,9 +60,10 @@ def test_headline_is_what_the_script_prints(
     run = loop(phantora, kind)
     iterations = run.summary["iterations"]
     assert (iterations["detected_by"], iterations["holds"]) == (found_by, holds)
-    assert agrees(run), (iterations, printed_ns(run))
+    is_whole = kind.endswith("whole")
+    assert agrees(run, prints_mean=is_whole), (iterations, printed_ns(run))
     clock = iterations["script_clock"]
-    assert (clock is None) == kind.endswith("whole")
+    assert (clock is None) == is_whole
     assert clock is None or abs(clock["difference"]) < 0.01, clock
 
 
