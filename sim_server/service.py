@@ -233,7 +233,8 @@ class Run:
                 simulation.feed(records.rank, records.cells, records.host_clock_ns)
                 simulation.check_whole(records.rank)
         elif content == "ranks_aside":
-            for aside in proven_aside(self._agents, link, message.ranks_aside):
+            held_up_by = simulation.held_up_by()
+            for aside in proven_aside(self._agents, link, message.ranks_aside, held_up_by):
                 for rank in aside.ranks:
                     wakeups = aside.wakeups - self._measurements()
                     simulation.set_aside(

@@ -309,8 +309,10 @@ class HostAgent:
             idle = self._seem_idle(candidates)
             found = still | (idle if may_guess else set())
         if found != self._held_up_by | self._held_up_elsewhere:
-            # Values of tensors take no virtual time: whoever still runs is about to send them.
-            found = {rank for rank in found if not self._channels.awaits_values(rank)}
+            # Values of tensors take no virtual time: whoever still runs is about to send them. Of
+            # several hosts the server knows whether one of their ranks runs.
+            decided = found if others is None else found - still
+            found = found - {rank for rank in decided if self._channels.awaits_values(rank)}
         alarmed = found & still & self._alarmed
         if alarmed and self._processes.others_go_on():
             found = found - alarmed

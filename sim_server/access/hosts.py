@@ -10,6 +10,10 @@ The server believes it if that is all that were passed on to it, until the next 
 it. If all agents are believed at one time, then nothing is on its way, and nobody is left who could
 send something: whoever is the first to go on would need a parcel that had been sent before.
 
+A rank's main thread may be at work all the same: what it sends waits for its turn in virtual time.
+Values of tensors do not. So a rank that waits for them is asleep only if no rank is at work on any
+host, which the server alone knows.
+
 **Who has gone.** A host that is switched off, or a link that is cut, says nothing. So agents and
 server say something every second, if only that they are there: an empty message of parcels.
 """
@@ -17,6 +21,7 @@ server say something every second, if only that they are there: an empty message
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Sequence
 
 from sim_server import simulation_pb2 as messages
 from sim_server.access.agents import AgentLink, Agents
@@ -65,10 +70,10 @@ def pass_on(agents: Agents, sender: AgentLink, parcels: messages.Parcels) -> Non
 
 
 def proven_aside(
-    agents: Agents, link: AgentLink, found: messages.RanksAside
-) -> list[messages.RanksAside]:
+    agents: Agents, link: AgentLink, found: messages.RanksAside, held_up_by: Iterable[int]
+) -> Sequence[messages.RanksAside]:
     """What can be believed now that one agent has told what it found: of all hosts, or nothing. A
-    guess is taken as it is.
+    guess is taken as it is. `held_up_by`: the ranks that the simulation waits for.
     """
     if len(agents.links) == 1 or not found.is_quiet:
         return [found]
@@ -83,4 +88,14 @@ def proven_aside(
         return []
     for one in others:
         one.quiet = None
-    return told
+    all_are_still = set(held_up_by) <= {rank for one in told for rank in one.ranks}
+    return told if all_are_still else [_without_waits_for_values(one) for one in told]
+
+
+def _without_waits_for_values(found: messages.RanksAside) -> messages.RanksAside:
+    """Values of tensors take no virtual time: whoever still runs is about to send them."""
+    left = messages.RanksAside()
+    left.CopyFrom(found)
+    del left.ranks[:], left.await_values[:]
+    left.ranks.extend(rank for rank in found.ranks if rank not in found.await_values)
+    return left

@@ -50,6 +50,10 @@ STAGES = ["--fold", "dp", "--mesh", "pp=2,dp=4,tp=1"]
 PROGRAMS_OF_MANY: Mapping[str, tuple[int, int, int, list[str], list[str | Path]]] = {
     "ddp": (3, 3, 1, [], [EXAMPLES / "train_gpt_ddp.py", *SMALL]),
     "fsdp": (2, 2, 2, [], [EXAMPLES / "train_gpt_fsdp.py", *SMALL]),
+    "fsdp counted": (
+        *(2, 2, 2, ["--host-time", "counted"]),
+        [EXAMPLES / "train_gpt_fsdp.py", *SMALL],
+    ),
     "pipeline": (2, 2, 2, [], [PROGRAMS / "pipelining.py", "1F1B", "4"]),
     "experts": (4, 4, 1, [], [PROGRAMS / "experts.py", "4", "splits"]),
     "gloo": (2, 4, 1, [], [PROGRAMS / "gloo_of_ranks.py"]),

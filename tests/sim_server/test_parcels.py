@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import pytest
 
@@ -32,8 +33,22 @@ def taken(link: AgentLink) -> list[messages.Parcel]:
     return list(message.parcels.parcels)
 
 
-def quiet(*ranks: int, delivered: int = 0, wakeups: int = 1) -> messages.RanksAside:
-    return messages.RanksAside(ranks=ranks, wakeups=wakeups, is_quiet=True, delivered=delivered)
+def quiet(
+    *ranks: int, delivered: int = 0, wakeups: int = 1, await_values: Sequence[int] = ()
+) -> messages.RanksAside:
+    return messages.RanksAside(
+        ranks=ranks,
+        wakeups=wakeups,
+        is_quiet=True,
+        delivered=delivered,
+        await_values=await_values,
+    )
+
+
+def proven(
+    agents: Agents, link: AgentLink, found: messages.RanksAside, held_up_by: Sequence[int] = (0, 1)
+) -> list[messages.RanksAside]:
+    return list(hosts.proven_aside(agents, link, found, held_up_by))
 
 
 def test_parcels_go_to_the_agent_of_the_rank_in_order() -> None:
@@ -58,45 +73,56 @@ def test_output_goes_to_the_first_agent_and_wakes_nobody() -> None:
 
 def test_one_agent_is_believed_alone() -> None:
     agents = make_agents(1)
-    assert hosts.proven_aside(agents, agents.links[0], quiet(0)) == [quiet(0)]
+    assert proven(agents, agents.links[0], quiet(0)) == [quiet(0)]
 
 
 def test_all_hosts_have_to_be_quiet_at_one_time() -> None:
     agents = make_agents(2)
     first, second = agents.links
-    assert hosts.proven_aside(agents, first, quiet(0)) == []
-    assert hosts.proven_aside(agents, second, quiet()) == [quiet(0), quiet()]
-    assert hosts.proven_aside(agents, second, quiet()) == [], "each finding counts once"
+    assert proven(agents, first, quiet(0)) == []
+    assert proven(agents, second, quiet()) == [quiet(0), quiet()]
+    assert proven(agents, second, quiet()) == [], "each finding counts once"
 
 
 def test_what_is_on_its_way_voids_findings() -> None:
     """Sent after the sender's finding, or not yet delivered when the receiver looked."""
     agents = make_agents(2)
     first, second = agents.links
-    assert hosts.proven_aside(agents, first, quiet(0)) == []
+    assert proven(agents, first, quiet(0)) == []
     hosts.pass_on(agents, first, parcels(1))
-    assert hosts.proven_aside(agents, second, quiet(1)) == [], "it has not had the parcel"
-    assert hosts.proven_aside(agents, second, quiet(1, delivered=1)) == [], "the first went on"
-    assert hosts.proven_aside(agents, first, quiet()) == [quiet(), quiet(1, delivered=1)]
+    assert proven(agents, second, quiet(1)) == [], "it has not had the parcel"
+    assert proven(agents, second, quiet(1, delivered=1)) == [], "the first went on"
+    assert proven(agents, first, quiet()) == [quiet(), quiet(1, delivered=1)]
 
 
 def test_a_finding_before_a_wakeup_does_not_count() -> None:
     agents = make_agents(2)
     first, second = agents.links
-    assert hosts.proven_aside(agents, first, quiet(0, wakeups=1)) == []
-    assert hosts.proven_aside(agents, second, quiet(1, wakeups=2)) == []
+    assert proven(agents, first, quiet(0, wakeups=1)) == []
+    assert proven(agents, second, quiet(1, wakeups=2)) == []
+
+
+def test_who_waits_for_values_is_asleep_only_if_nobody_runs() -> None:
+    """The rank that still runs may send them before its turn comes."""
+    agents = make_agents(2)
+    first, second = agents.links
+    waiting = quiet(0, await_values=[0])
+    assert proven(agents, first, waiting) == []
+    assert proven(agents, second, quiet()) == [quiet(), quiet()], "rank 1 runs"
+    assert proven(agents, first, waiting) == []
+    assert proven(agents, second, quiet(1)) == [waiting, quiet(1)]
 
 
 def test_an_agent_that_has_finished_is_not_waited_for() -> None:
     agents = make_agents(2)
     agents.links[1].finished = True
-    assert hosts.proven_aside(agents, agents.links[0], quiet(0)) == [quiet(0)]
+    assert proven(agents, agents.links[0], quiet(0)) == [quiet(0)]
 
 
 def test_a_guess_is_taken_as_it_is() -> None:
     agents = make_agents(2)
     guess = messages.RanksAside(ranks=[0], wakeups=1)
-    assert hosts.proven_aside(agents, agents.links[0], guess) == [guess]
+    assert proven(agents, agents.links[0], guess) == [guess]
 
 
 def test_who_says_nothing_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:
