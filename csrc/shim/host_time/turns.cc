@@ -2,26 +2,22 @@
 
 #include <atomic>
 #include <cstdint>
-#include <string_view>
 
-#include <pthread.h>
 #include <unistd.h>
 
 #include "protocol/payloads.h"
 #include "shim/channel/rank.h"
 #include "shim/core/json.h"
+#include "shim/python/python_frame.h"
 
 namespace ph {
 
 namespace {
 
-// Autograd's threads are named so, one for each GPU. What each does begins when another has handed it over.
-constexpr std::string_view kAutograd = "pt_autograd_";
-constexpr std::size_t kNameBytes = 16;  // pthread_getname_np(3)
-
 using ThreadNumber = std::uint32_t;
 constexpr ThreadNumber kUnknown = 0;
-constexpr ThreadNumber kAlone = 1;  // the process's first thread, and autograd's
+// The process's first thread, and autograd's: what each of these does begins when another has handed it over.
+constexpr ThreadNumber kAlone = 1;
 
 std::atomic<ThreadNumber> threads{kAlone};
 thread_local ThreadNumber own = kUnknown;
@@ -32,10 +28,7 @@ std::atomic<ThreadNumber> before{kAlone};
 std::atomic<bool> told{false};
 
 ThreadNumber number_of_thread() noexcept {
-  if (getpid() == gettid()) return kAlone;
-  char name[kNameBytes] = {};
-  if (pthread_getname_np(pthread_self(), name, sizeof name) == 0 && std::string_view(name).starts_with(kAutograd))
-    return kAlone;
+  if (getpid() == gettid() || on_autograd_thread()) return kAlone;
   return threads.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 

@@ -67,7 +67,8 @@ std::uint32_t site_of(const Frame& frame) {
                      python::function_of(frame));
 }
 
-// Per-thread caches, keyed by the code object and its file name, since addresses are used again.
+// Per-thread caches, keyed by the code object and its file name, and lines by its fingerprint, since addresses are used
+// again.
 constexpr std::size_t kCacheEntries = 128;
 
 std::size_t slot_of(const void* code, std::ptrdiff_t offset) noexcept {
@@ -83,6 +84,7 @@ struct KnownCode {
 struct KnownSite {
   const void* code;
   const void* file;
+  std::uint64_t fingerprint;
   std::ptrdiff_t offset;
   std::uint32_t site;
 };
@@ -106,8 +108,10 @@ bool is_users(Origin origin, Origin called) {
 
 std::uint32_t cached_site_of(const Frame& frame) {
   KnownSite& known = known_sites[slot_of(frame.code, frame.offset)];
-  if (known.code != frame.code || known.file != frame.file || known.offset != frame.offset) {
-    known = {frame.code, frame.file, frame.offset, site_of(frame)};
+  const std::uint64_t fingerprint = python::fingerprint_of(frame);
+  if (known.code != frame.code || known.file != frame.file || known.offset != frame.offset ||
+      known.fingerprint != fingerprint) {
+    known = {frame.code, frame.file, fingerprint, frame.offset, site_of(frame)};
   }
   return known.site;
 }

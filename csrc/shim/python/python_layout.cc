@@ -44,6 +44,8 @@ constexpr Layout kLayouts[] = {
     {"3.13.", 72, -1, 0, 8, 56, 70, 72, 200, 112, 120, 68, 136, 40, 56},
 };
 constexpr std::size_t kObjectType = 8;
+constexpr std::size_t kBytesLength = 16;  // PyBytesObject, alike in all of them
+constexpr std::size_t kBytes = 32;
 constexpr char kOwnedByCStack = 3;  // FRAME_OWNED_BY_CSTACK: the entry of an evaluation loop, no frame of the program
 constexpr std::size_t kDeepest = 4096;  // assumed; a walk that long is lost
 
@@ -307,6 +309,24 @@ const void* first_local(const Frame& frame) noexcept {
   const void* local = nullptr;
   std::memcpy(&local, static_cast<const char*>(frame.place) + api().layout->frame_locals, sizeof local);
   return local;
+}
+
+std::uint64_t fingerprint_of(const Frame& frame) noexcept {
+  const auto* const table = static_cast<const char*>(line_table(frame));
+  int first_line = 0;
+  std::memcpy(&first_line, static_cast<const char*>(frame.code) + api().layout->code_first_line, sizeof first_line);
+  std::uint64_t length = 0, begin = 0, end = 0;
+  std::memcpy(&length, table + kBytesLength, sizeof length);
+  if (length >= sizeof begin) {
+    std::memcpy(&begin, table + kBytes, sizeof begin);
+    std::memcpy(&end, table + kBytes + length - sizeof end, sizeof end);
+  } else {
+    std::memcpy(&begin, table + kBytes, length);
+  }
+  std::uint64_t mixed = reinterpret_cast<std::uintptr_t>(function_name(frame));
+  for (const std::uint64_t one : {static_cast<std::uint64_t>(first_line), length, begin, end})
+    mixed = (mixed ^ one) * 0x9e3779b97f4a7c15;  // any odd number
+  return mixed;
 }
 
 std::string file_of(const Frame& frame) { return text_of(frame.file); }

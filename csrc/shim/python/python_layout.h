@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "shim/core/api.h"
@@ -44,6 +45,9 @@ PH_EXPORT std::ptrdiff_t code_in_frame() noexcept;
 
 // The function's first argument, unless functions within it use that, too: then it is in a cell.
 const void* first_local(const Frame& frame) noexcept;
+
+// Tells code objects apart that follow each other at one address: of the name, the first line and the line table.
+std::uint64_t fingerprint_of(const Frame& frame) noexcept;
 
 std::string file_of(const Frame& frame);
 std::string function_of(const Frame& frame);
