@@ -416,7 +416,9 @@ class ReplayedGaps(TypedDict):
 
 
 class CountedWork(TypedDict):
-    """What `--host-time counted` has counted and charged."""
+    """What `--host-time counted` has counted and charged; without the first iteration, in which
+    programs set up, if optimizers or marks have told of several.
+    """
 
     kind: Literal["counted_work"]
     works: Annotated[

@@ -141,7 +141,7 @@ def test_counted_launches_cost_what_the_processor_takes(phantora: Phantora, tmp_
     end_ns = max(duration_ns, int(costs["driver_sync_ns"]))
     assert run.summary["iterations"]["median_ns"] == LAUNCHES * each_ns + end_ns
     works = run.data.host_gaps["counted"]["works"]
-    assert works["dispatch"]["times"] >= LAUNCHES * ITERATIONS
+    assert LAUNCHES * (ITERATIONS - 1) <= works["dispatch"]["times"] < LAUNCHES * ITERATIONS
     assert works["frame"]["times"] > 0
     assert run.data.run["cpu"]["title"] == "of a test"
     stacks = run.summary["host_work"]["stacks"]

@@ -13,7 +13,7 @@ struct CallNode {
   std::size_t depth = 0;
   CallNode* next = nullptr;  // of those that the same node has called
   std::atomic<CallNode*> called{nullptr};
-  std::atomic<Nanoseconds> charged_ns{0};
+  LoopSum charged;  // ns
 };
 
 namespace {
@@ -65,7 +65,7 @@ struct Told {
 };
 
 Nanoseconds whole_of(const CallNode& node) noexcept {
-  Nanoseconds sum_ns = node.charged_ns.load(std::memory_order_relaxed);
+  Nanoseconds sum_ns = node.charged.value();
   for (const CallNode* one = node.called.load(std::memory_order_acquire); one != nullptr; one = one->next)
     sum_ns += whole_of(*one);
   return sum_ns;
@@ -74,7 +74,7 @@ Nanoseconds whole_of(const CallNode& node) noexcept {
 Told told_of(const CallNode& node, Nanoseconds least_ns) {
   Told told;
   if (node.function != nullptr) told.name = node.function->name;
-  told.own_ns = node.charged_ns.load(std::memory_order_relaxed);
+  told.own_ns = node.charged.value();
   told.whole_ns = told.own_ns;
   for (const CallNode* one = node.called.load(std::memory_order_acquire); one != nullptr; one = one->next) {
     const Nanoseconds inner_ns = whole_of(*one);
@@ -88,6 +88,12 @@ Told told_of(const CallNode& node, Nanoseconds least_ns) {
   return told;
 }
 
+void end_first_iteration(CallNode& node) noexcept {
+  node.charged.end_first_iteration();
+  for (CallNode* one = node.called.load(std::memory_order_acquire); one != nullptr; one = one->next)
+    end_first_iteration(*one);
+}
+
 void list(const Told& told, std::int64_t caller,
           std::vector<std::tuple<std::int64_t, std::string, std::int64_t>>& all) {
   for (const Told& one : told.called) {
@@ -98,11 +104,11 @@ void list(const Told& told, std::int64_t caller,
 
 }  // namespace
 
-void charge_call_node(OpenCall* call, Nanoseconds spent_ns) noexcept {
-  node_of(call)->charged_ns.fetch_add(spent_ns, std::memory_order_relaxed);
-}
+void charge_call_node(OpenCall* call, Nanoseconds spent_ns) noexcept { node_of(call)->charged.add(spent_ns); }
 
-Nanoseconds charged_without_function() noexcept { return root.charged_ns.load(std::memory_order_relaxed); }
+void end_first_iteration_of_calls() noexcept { end_first_iteration(root); }
+
+Nanoseconds charged_without_function() noexcept { return root.charged.value(); }
 
 std::vector<std::tuple<std::int64_t, std::string, std::int64_t>> told_stacks() {
   std::vector<std::tuple<std::int64_t, std::string, std::int64_t>> all;

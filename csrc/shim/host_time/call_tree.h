@@ -14,6 +14,8 @@ namespace ph {
 // nullptr: a thread that runs no Python function, as autograd's do.
 void charge_call_node(OpenCall* call, Nanoseconds spent_ns) noexcept;
 
+void end_first_iteration_of_calls() noexcept;
+
 Nanoseconds charged_without_function() noexcept;
 
 // As the payload CountedWork has them.

@@ -132,7 +132,9 @@ void name_signature(std::uint32_t signature, std::string_view json) {
 }
 
 void end_host_iteration() noexcept {
-  if (attached() && config().host_time == HostTime::Measured) end_recorded_iteration();
+  if (!attached()) return;
+  if (config().host_time == HostTime::Measured) end_recorded_iteration();
+  if (config().host_time == HostTime::Counted) end_counted_iteration();
 }
 
 void end_host_sample() noexcept {

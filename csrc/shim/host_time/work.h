@@ -19,10 +19,22 @@ namespace ph {
 
 using WorkCounts = std::array<std::uint64_t, kWorks>;
 
+// A sum over a run's iterations but the first, in which programs set up; over the whole run, if no second one was told.
+class LoopSum {
+ public:
+  void add(std::int64_t more) noexcept { all_.fetch_add(more, std::memory_order_relaxed); }
+  void end_first_iteration() noexcept { first_.store(all_.load(std::memory_order_relaxed), std::memory_order_relaxed); }
+  std::int64_t value() const noexcept;
+
+ private:
+  std::atomic<std::int64_t> all_{0};
+  std::atomic<std::int64_t> first_{0};
+};
+
 // Host time that was charged while a Python function ran. Never destroyed.
 struct CountedFunction {
   std::string name;  // "file:line function"
-  std::atomic<Nanoseconds> charged_ns{0};
+  LoopSum charged;  // ns
   CountedFunction* next = nullptr;
 };
 
@@ -65,6 +77,7 @@ PH_EXPORT void add_function(CountedFunction* function) noexcept;
 WorkCounts take_due() noexcept;
 // The time of it, and of the intercepted call of this class itself.
 Nanoseconds take_counted_ns(HostCost cost) noexcept;
+void end_counted_iteration() noexcept;
 // The counts of the run, what they were charged, and the functions that took most.
 void emit_counted_work();
 
