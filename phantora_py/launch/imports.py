@@ -154,6 +154,10 @@ def _watching_environment() -> Iterator[set[str]]:
             _written.add(name)
             usual.__setitem__(self, name, value)
 
+        def setdefault(self, name: str, value: Any = None) -> Any:
+            _written.add(name)
+            return usual.setdefault(self, name, value)
+
     os.environ.__class__ = Watched
     try:
         yield read

@@ -91,15 +91,22 @@ def test_names_that_a_package_loads_late(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert sys.modules.pop("late_names").loaded == ["Model"]
 
 
-@pytest.mark.parametrize(("sets", "value"), [("", None), ("'1'", "1")])
+@pytest.mark.parametrize(
+    ("sets", "value"),
+    [
+        ("pass", None),
+        ("os.environ[{!r}] = '1'", "1"),
+        ("os.environ.setdefault({!r}, '1')", "1"),
+        ("os.environ.update({{{!r}: '0'}})", "0"),
+    ],
+)
 def test_variables_that_an_import_sets_stay(
     sets: str, value: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Ranks find what a package has set, as Lightning does, and nothing that we have set."""
     monkeypatch.delenv(imports._ASK_NVML, raising=False)
     monkeypatch.syspath_prepend(tmp_path)
-    assignment = f"import os\nos.environ[{imports._ASK_NVML!r}] = {sets}\n" if sets else ""
-    (tmp_path / "sets_variables.py").write_text(assignment)
+    (tmp_path / "sets_variables.py").write_text(f"import os\n{sets.format(imports._ASK_NVML)}\n")
     with imports._asking_nvml():
         assert os.environ[imports._ASK_NVML] == "1"
         assert imports._import(imports.Import("sets_variables", ()), []) is None
