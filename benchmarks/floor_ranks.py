@@ -33,7 +33,8 @@ def main() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    if unfit := imports.preload("script", script, (), (), for_several=True):
+    wanted = imports.wanted("script", script, for_several=True)
+    if unfit := imports.preload(wanted, (), ()):
         raise SystemExit(f"cannot fork: {unfit}")
     torch.backends.cuda.enable_cudnn_sdp(False)
     zygote.freeze()

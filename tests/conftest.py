@@ -6,11 +6,15 @@ import functools
 import os
 import signal
 import sys
+from contextlib import ExitStack
 
 import pytest
 
+from phantora_py.launch import fork_servers
 from phantora_py.launch.interpreter import check_torch, inspect_interpreter
 from sim_server.errors import UsageError
+
+_shared = ExitStack()
 
 
 def pytest_configure() -> None:
@@ -21,6 +25,13 @@ def pytest_configure() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
+    # Runs of the tests import PyTorch once for many; a test without removes the variable.
+    _shared.enter_context(fork_servers.offered())
+
+
+def pytest_unconfigure() -> None:
+    """What runs have shared ends with the tests."""
+    _shared.close()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

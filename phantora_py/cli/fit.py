@@ -14,6 +14,7 @@ from rich.text import Text
 from phantora_py.advice.fit import fit, run_one, value_of, ways
 from phantora_py.advice.json_types import Fit, Fitted
 from phantora_py.cli.messages import error_console
+from phantora_py.launch import fork_servers
 from phantora_py.report.sections.memory import kind_sizes
 from phantora_py.sweep.engines.local import LocalEngine
 from phantora_py.sweep.plan import RUN_FLAGS, RUN_OPTIONS
@@ -85,15 +86,16 @@ def run(options: argparse.Namespace) -> int:
     results = Results(options.output or Path("phantora.fit"))
 
     speaks = not (options.quiet or options.json)
-    found = fit(
-        options.command,
-        options.flag,
-        found_ways=ways(options.tries, os.environ),
-        options=of_run,
-        most=options.most,
-        run=run_one(results, LocalEngine(results, 1)),
-        tell=lambda text: error_console().print(Text(text)) if speaks else None,
-    )
+    with fork_servers.offered():
+        found = fit(
+            options.command,
+            options.flag,
+            found_ways=ways(options.tries, os.environ),
+            options=of_run,
+            most=options.most,
+            run=run_one(results, LocalEngine(results, 1)),
+            tell=lambda text: error_console().print(Text(text)) if speaks else None,
+        )
     if options.json:
         print(json.dumps(found, indent=1), flush=True)
     elif not options.quiet:

@@ -17,6 +17,7 @@ from phantora_py.cli.messages import error_console
 from phantora_py.compare.fastest import fastest_text
 from phantora_py.compare.figures import collective_text, kernel_text, signed_text
 from phantora_py.compare.json_types import Changes
+from phantora_py.launch import fork_servers
 from phantora_py.sweep.engines import ENGINES
 from phantora_py.sweep.plan import Configuration, option_words
 from phantora_py.sweep.results import Result, Results
@@ -83,7 +84,8 @@ def run(options: argparse.Namespace) -> int:
         if speaks:
             error_console().print(Text(text))
 
-    found = search(space, run_them, tell, options.jobs)
+    with fork_servers.offered():
+        found = search(space, run_them, tell, options.jobs)
     if options.json:
         print(json.dumps(found, indent=1, default=str), flush=True)
     elif not options.quiet:

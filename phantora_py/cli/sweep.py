@@ -23,6 +23,7 @@ from phantora_py.compare.json_types import (
 )
 from phantora_py.compare.quantities import Prices, Work, check_prices, parse_prices, parse_work
 from phantora_py.compare.terminal import print_figures
+from phantora_py.launch import fork_servers
 from phantora_py.sweep.drawing import write_drawing
 from phantora_py.sweep.engines import ENGINES
 from phantora_py.sweep.pareto import costs_of, front
@@ -102,7 +103,8 @@ def run(options: argparse.Namespace) -> int:
             error_console().print(Text(f"[{number + 1}/{len(plan)}] {told}"))
 
     engine = ENGINES[options.engine](results, jobs)
-    ended = run_all(plan, results, engine, options.retry, tell)
+    with fork_servers.offered():
+        ended = run_all(plan, results, engine, options.retry, tell)
     comparison = _compare(plan, ended, works, prices, iteration)
     finished = any(costs_of(one) is not None for one in comparison["runs"])
     if options.json:

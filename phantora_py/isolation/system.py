@@ -7,6 +7,7 @@ import ctypes
 import os
 import signal
 from collections.abc import Iterable
+from pathlib import Path
 
 CLONE_FLAGS = {
     "user": 0x10000000,
@@ -103,6 +104,25 @@ def adopt_orphans(*, adopt: bool = True) -> None:
     """
     done = _libc.prctl(_PR_SET_CHILD_SUBREAPER, int(adopt), 0, 0, 0)
     _check(done, "prctl PR_SET_CHILD_SUBREAPER")
+
+
+def end_descendants() -> None:
+    """Kills every descendant that is left, and waits for it. Those of a killed parent become
+    children of the process that adopts orphans: this one.
+    """
+    while True:
+        for pid in children():
+            os.kill(pid, signal.SIGKILL)
+        try:
+            os.wait()
+        except ChildProcessError:
+            return
+
+
+def children() -> list[int]:
+    """The pids of this process's children."""
+    tasks = Path("/proc/self/task").iterdir()
+    return [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
 
 
 def _check(result: int, action: str) -> None:

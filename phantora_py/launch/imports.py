@@ -12,10 +12,12 @@ import importlib.util
 import os
 import re
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from phantora_py.launch import zygote
 
 # What training programs load later than their imports, at a cost per rank above that of the fork
 # itself: for several processes. A program with one would wait for what it may not need.
@@ -31,42 +33,6 @@ _LOADS_LATER = re.compile(
 _ASK_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 
 
-def preload(
-    form: str,
-    target: str,
-    left_out: Collection[str],
-    of_ranks: Collection[str],
-    *,
-    for_several: bool,
-) -> dict[str, str]:
-    """Imports torch and what the program imports at its top level, and its own modules at theirs.
-
-    The program's own modules are left to the ranks, and all of the packages `left_out`. `of_ranks`:
-    environment variables that differ between ranks; the others are set already. `for_several`: more
-    than one process is to be forked. Returns packages that have to be left out next time, with the
-    reasons; if there are any, no rank can be forked from this process.
-    """
-    program, own_directory = _locate(form, target)
-    sources = list(_sources_of_program(program, own_directory))
-    later = _LATER if for_several and _may_load_later(sources) else ()
-    unfit: dict[str, str] = {}
-    with _asking_nvml():
-        usual = (Import(name) for name in ("torch", *later))
-        for one in (*usual, *(one for source in sources for one in source.imports)):
-            package = one.module.partition(".")[0]
-            if package in left_out or one.is_done():
-                continue
-            reason = _import(one, of_ranks)
-            if reason is not None:
-                unfit.setdefault(package, reason)
-    return unfit
-
-
-def read_variables() -> frozenset[str]:
-    """Environment variables that others than PyTorch have looked at while they were imported."""
-    return frozenset(_read)
-
-
 @dataclass(frozen=True)
 class Import:
     """`import module`, or `from module import names`."""
@@ -74,10 +40,72 @@ class Import:
     module: str
     names: tuple[str, ...] = ()
 
+    @property
+    def package(self) -> str:
+        """The name that is imported first of all."""
+        return self.module.partition(".")[0]
+
     def is_done(self) -> bool:
         """Whether it would load nothing. Packages such as transformers load a name at first use."""
         module = sys.modules.get(self.module)
         return module is not None and all(name in vars(module) for name in self.names)
+
+
+def wanted(form: str, target: str, *, for_several: bool) -> list[Import]:
+    """What a program and its own modules import at their top level, torch first. The program's own
+    modules are left to the ranks. `for_several`: more than one process is to be forked.
+    """
+    program, own_directory = _locate(form, target)
+    sources = list(_sources_of_program(program, own_directory))
+    later = _LATER if for_several and _may_load_later(sources) else ()
+    usual = [Import(name) for name in ("torch", *later)]
+    return [*usual, *(one for source in sources for one in source.imports)]
+
+
+def shareable(imports: Sequence[Import], left_out: Collection[str]) -> list[Import]:
+    """Those that are worth a process of their own (`fork_server`), in their order, each once: of
+    PyTorch itself only what nearly all programs have.
+    """
+    left_out = {*left_out, *sys.stdlib_module_names}
+    return [
+        one
+        for one in dict.fromkeys(imports)
+        if (package := one.package) not in left_out
+        and (package != "torch" or (one.module in ("torch", *_LATER) and not one.names))
+    ]
+
+
+def preload(
+    imports: Sequence[Import], left_out: Collection[str], of_ranks: Collection[str]
+) -> dict[str, str]:
+    """Imports all but the packages `left_out`, and makes ready what ranks share for PyTorch's
+    operators.
+
+    `of_ranks`: environment variables that differ between ranks; the others are set already.
+    Returns packages that have to be left out next time, with the reasons; if there are any, no rank
+    can be forked from this process.
+    """
+    unfit: dict[str, str] = {}
+    with zygote.seldom_collected():
+        with _asking_nvml():
+            for one in imports:
+                if one.package in left_out or one.is_done():
+                    continue
+                reason = _import(one, of_ranks)
+                if reason is not None:
+                    unfit.setdefault(one.package, reason)
+        torch = sys.modules.get("torch")
+        if torch is not None and not unfit and torch.version.cuda:
+            from phantora_py.rank.small_operations import small_operations  # noqa: PLC0415
+
+            small_operations(torch)
+    zygote.freeze()
+    return unfit
+
+
+def read_variables() -> frozenset[str]:
+    """Environment variables that others than PyTorch have looked at while they were imported."""
+    return frozenset(_read)
 
 
 _read: set[str] = set()
@@ -233,7 +261,7 @@ def _may_load_later(sources: Collection[_Source]) -> bool:
 
     What other packages do is not looked at, nor is there anything of a program that cannot be read.
     """
-    packages = {one.module.partition(".")[0] for source in sources for one in source.imports}
+    packages = {one.package for source in sources for one in source.imports}
     return (
         not packages <= {"torch", "numpy", *sys.stdlib_module_names}
         or not any(source.text for source in sources)

@@ -92,9 +92,12 @@ def start_processes(
     threads = {"OMP_NUM_THREADS": common["OMP_NUM_THREADS"], "OPENBLAS_NUM_THREADS": "1"}
     early = {**threads, **environment.hash_seed()} if fork else {}
     own_environment = {**early, **os.environ, **own}
-    processes = RankProcesses(plan, own_environment, prepared.options.json)
-    for rank in [0] if has_own_ranks else prepared.local_ranks:
-        processes.announce(_rank_start(prepared, directory, rank))
+    local_ranks = [0] if has_own_ranks else prepared.local_ranks
+    starts = [_rank_start(prepared, directory, rank) for rank in local_ranks]
+    of_ranks = {name for start in starts for name in start.environment}
+    processes = RankProcesses(plan, own_environment, prepared.options.json, of_ranks)
+    for start in starts:
+        processes.announce(start)
     processes.prepare()
     return processes
 

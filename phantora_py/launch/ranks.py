@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import psutil
 
+from phantora_py.launch import fork_servers
 from phantora_py.launch.module import module_command
 from phantora_py.launch.starter import MAX_PACKET_BYTES, Plan, RankStart
 from phantora_py.machine.process_tree import tree
@@ -52,27 +53,26 @@ class RankProcesses:
     that has started them.
     """
 
-    def __init__(self, plan: Plan, environment: Mapping[str, str], output_to_stderr: bool) -> None:
-        """Starts the starter. Ranks are announced, then `wait_ready` waits until it can fork."""
+    def __init__(
+        self,
+        plan: Plan,
+        environment: Mapping[str, str],
+        output_to_stderr: bool,
+        of_ranks: Collection[str] = (),
+    ) -> None:
+        """Starts the starter. Ranks are announced, then `wait_ready` waits until it can fork.
+
+        `of_ranks`: environment variables that differ between ranks.
+        """
         self.pids: dict[int, int] = {}
         self.beside: Beside | None = None
         self._ended: list[tuple[int, int]] = []
         self._imports = plan.fork and plan.backend == "native"
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._connection = ours
-        unbuffered = ["-u"] if "-u" in plan.argv else []
-        module = "starter" if plan.backend == "native" else "container_starter"
         with theirs:
-            self._starter = subprocess.Popen(
-                [
-                    *module_command(f"phantora_py.launch.{module}", *unbuffered),
-                    *(str(theirs.fileno()), str(os.getpid())),
-                ],
-                env=dict(environment),
-                stdin=subprocess.DEVNULL,
-                stdout=2 if output_to_stderr else None,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
+            self._starter = _start(
+                plan, environment, theirs, 2 if output_to_stderr else 1, of_ranks
             )
         self._send(asdict(plan))
         self._cable = self._take_cable() if plan.elsewhere else None
@@ -228,6 +228,39 @@ class RankProcesses:
             f"The process that starts the ranks ended with status {status}; "
             "its own message is above."
         )
+
+
+def _start(
+    plan: Plan,
+    environment: Mapping[str, str],
+    connection: socket.socket,
+    output: int,
+    of_ranks: Collection[str],
+) -> "fork_servers.Forked | subprocess.Popen[bytes]":
+    """A starter: one with its imports if it can be had. `output`: the descriptor of what ranks
+    print.
+    """
+    flags = ["-u"] if "-u" in plan.argv else []
+    native = plan.backend == "native"
+    if plan.fork and native:
+        descriptors = (connection.fileno(), output, 2)
+        wants = fork_servers.wants_of(plan, of_ranks)
+        merged = {**environment, **plan.own_environment}
+        forked = fork_servers.fork(flags, merged, wants, descriptors)
+        if forked is not None:
+            return forked
+    module = "starter" if native else "container_starter"
+    return subprocess.Popen(
+        [
+            *module_command(f"phantora_py.launch.{module}", *flags),
+            *(str(connection.fileno()), str(os.getpid())),
+        ],
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        pass_fds=[connection.fileno()],
+        start_new_session=True,
+    )
 
 
 def _signal(process: psutil.Process, number: int) -> None:

@@ -54,6 +54,14 @@ class Plan:
     own_ranks: bool = False
     elsewhere: list[str] = field(default_factory=list)
 
+    @property
+    def own_environment(self) -> dict[str, str]:
+        """What of `environment` is for a zygote's imports, too; the others are for programs that
+        ranks start.
+        """
+        others = ("PATH", "PYTHON")
+        return {n: value for n, value in self.environment.items() if not n.startswith(others)}
+
 
 @dataclass(frozen=True)
 class RankStart:
@@ -133,40 +141,15 @@ class Starter:
     def _import(self) -> dict[str, str]:
         """What ranks will share. Returns packages that stand in the way, and why."""
         plan = self.plan
-        for name, value in plan.environment.items():
-            # These are for programs that ranks start.
-            if not name.startswith(("PATH", "PYTHON")):
-                os.environ[name] = value
+        os.environ.update(plan.own_environment)
         of_ranks = {
             name
             for start in self._starts.values()
             for name, value in start.environment.items()
             if os.environ.get(name) != value
         }
-        several = plan.ranks > 1
-        with zygote.seldom_collected():
-            unfit = imports.preload(
-                *(plan.form, plan.target, plan.left_out, of_ranks), for_several=several
-            )
-            torch = sys.modules.get("torch")
-            if torch is not None and not unfit and torch.version.cuda:
-                from phantora_py.rank.small_operations import small_operations  # noqa: PLC0415
-
-                small_operations(torch)
-        zygote.freeze()
-        return unfit
-
-    def end(self) -> None:
-        """Kills every descendant that is left. Those of a killed parent become our own children."""
-        signal.set_wakeup_fd(-1)
-        while True:
-            for task in Path("/proc/self/task").iterdir():
-                for pid in (task / "children").read_text().split():
-                    os.kill(int(pid), signal.SIGKILL)
-            try:
-                os.wait()
-            except ChildProcessError:
-                return
+        imports_wanted = imports.wanted(plan.form, plan.target, for_several=plan.ranks > 1)
+        return imports.preload(imports_wanted, plan.left_out, of_ranks)
 
     def _make_first(self, start: RankStart) -> None:
         limit = int(Path("/proc/sys/kernel/pid_max").read_text())
@@ -293,11 +276,16 @@ def command_of(plan: Plan, start: RankStart) -> list[str]:
 def main() -> NoReturn:
     """Serves, until the end of the starter or of a rank's program."""
     sys.path.pop(0)  # Put there to start this module; the program must not see it.
+    work(int(sys.argv[1]), int(sys.argv[2]))
+
+
+def work(connection: int, parent_pid: int) -> NoReturn:
+    """What this process does. `connection`: the descriptor of its end of the socket pair."""
     system.adopt_orphans()
     try:
-        starter = Starter(socket.socket(fileno=int(sys.argv[1])))
+        starter = Starter(socket.socket(fileno=connection))
         # Entering a user namespace would have undone it.
-        system.die_with_parent(int(sys.argv[2]))
+        system.die_with_parent(parent_pid)
         start = starter.serve()
     except OSError:
         # In a child that could not enter its namespaces, or in the starter itself: it cannot go on.
@@ -305,7 +293,8 @@ def main() -> NoReturn:
         os._exit(70)
     if start is not None:
         _become(starter.plan, start)
-    starter.end()
+    signal.set_wakeup_fd(-1)
+    system.end_descendants()
     # Without taking down the modules, see zygote.end_rank.
     os._exit(0)
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import _posixsubprocess
 import contextlib
 import ctypes
-import fcntl
 import itertools
 import json
 import os
@@ -27,12 +26,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from phantora_py.isolation import system
+from phantora_py.launch import zygote
 
 # A packet of a socket pair; a command with more is executed.
 _MAX_BYTES = 1 << 17
 _MAX_DESCRIPTORS = 64
-# Descriptors that a program is given lie below (assumed).
-_ABOVE_DESCRIPTORS = 512
 _ADOPTION_LOOK_S = 0.0002
 # Read by libraries as they are loaded, or by Python itself: who has others is executed.
 _READ_AT_IMPORT = (
@@ -109,19 +107,12 @@ def _await_adoption(connection: socket.socket, middle: int, program_pid: int) ->
 
 def _take_place(start: Start, descriptors: Sequence[int]) -> Start:
     """Gives this process what the worker would have been executed with."""
-    moved = [fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, _ABOVE_DESCRIPTORS) for one in descriptors]
-    for descriptor in descriptors:
-        os.close(descriptor)
-    for descriptor, number in zip(moved, (0, 1, 2, *start.passed), strict=True):
-        os.dup2(descriptor, number)
-        os.close(descriptor)
+    numbers = (0, 1, 2, *start.passed)
+    zygote.take_place(descriptors, numbers, start.environment, start.directory)
     if start.new_session:
         os.setsid()
     for number in start.ignored_signals:
         signal.signal(number, signal.SIG_IGN)
-    os.environ.clear()
-    os.environ.update(start.environment)
-    os.chdir(start.directory)
     sys.orig_argv = start.argv
     return start
 

@@ -3,6 +3,7 @@
 import atexit
 import contextlib
 import ctypes
+import fcntl
 import gc
 import io
 import os
@@ -10,7 +11,7 @@ import runpy
 import sys
 import threading
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.machinery import BuiltinImporter, SourceFileLoader
 from typing import NoReturn
 
@@ -18,6 +19,8 @@ from typing import NoReturn
 # tenth of the time of PyTorch's imports goes into collections. Without any the memory that ranks
 # share has more holes, and each rank then writes to a tenth more pages of it (measured).
 _OBJECTS_BETWEEN = 20_000
+# Descriptors that a process is given lie below (assumed).
+_ABOVE_DESCRIPTORS = 512
 
 
 @contextlib.contextmanager
@@ -39,6 +42,23 @@ def freeze() -> None:
     """Keeps the garbage collector from writing to the pages that ranks are going to share."""
     gc.collect()
     gc.freeze()
+
+
+def take_place(
+    descriptors: Sequence[int], numbers: Sequence[int], environment: Mapping[str, str], folder: str
+) -> None:
+    """Gives this process what it would have been executed with. `numbers`: what the descriptors are
+    to be. Raises: OSError.
+    """
+    moved = [fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, _ABOVE_DESCRIPTORS) for one in descriptors]
+    for descriptor in descriptors:
+        os.close(descriptor)
+    for descriptor, number in zip(moved, numbers, strict=True):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
 
 
 def run_program(form: str, target: str, arguments: Sequence[str]) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from phantora_py.launch import fork_servers
 from phantora_py.launch.module import module_command
 from phantora_py.plan import program
 from phantora_py.plan.tables import Table, read_tables
@@ -25,7 +26,8 @@ def confirm(
     plans: Sequence[dict[str, Any]], tables: Path, batch: int, run_options: Sequence[str]
 ) -> list[dict[str, Any]]:
     """Of each plan the median iteration. Raises: UsageError if a program does not end well."""
-    with tempfile.TemporaryDirectory(prefix="phantora-plan-") as folder:
+    temporary = tempfile.TemporaryDirectory(prefix="phantora-plan-")
+    with fork_servers.offered(), temporary as folder:
         return [_carried_out(Path(folder), plan, tables, batch, run_options) for plan in plans]
 
 

@@ -29,7 +29,14 @@ from phantora_py.hosts.started import StartedHosts
 from phantora_py.isolation import attempts, backend, readonly
 from phantora_py.isolation.nodes import MAX_NODES
 from phantora_py.isolation.probe import Isolation
-from phantora_py.launch import environment, execution_traces, interpreter, limits, rundir
+from phantora_py.launch import (
+    environment,
+    execution_traces,
+    fork_servers,
+    interpreter,
+    limits,
+    rundir,
+)
 from phantora_py.launch.command import Command, understand
 from phantora_py.launch.expert_load import choose_expert_load
 from phantora_py.launch.fold import choose_fold
@@ -81,7 +88,7 @@ class Watcher(AgentWatcher, Listener, Protocol):
 def _cpu_s() -> float:
     """CPU time of this process and of those it has waited for, with theirs."""
     usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+    return fork_servers.cpu_s() + sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 @dataclass

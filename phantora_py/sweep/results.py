@@ -32,7 +32,8 @@ _LASTING = (0, 3, 4, 5)
 @dataclass(frozen=True)
 class Result:
     """How a configuration ended. `data`: its data file, None if there is none. `cpu_s`: the
-    processors' time that it took, None where that is not known.
+    processors' time that it took, without imports that it had from others, None where that is not
+    known.
     """
 
     name: str

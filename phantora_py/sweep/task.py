@@ -83,7 +83,8 @@ def carry_out(task: Task, results: Results, started: Started = lambda _: None) -
             process.wait()
             raise
     result = _result(task.name, exit_code, time.monotonic() - start_s, data, log)
-    result = replace(result, cpu_s=used_s)
+    if result.cpu_s is None:
+        result = replace(result, cpu_s=used_s)
     results.keep(task.key, task.inputs, result)
     return result
 
@@ -155,7 +156,10 @@ def _result(name: str, exit_code: int, wall_s: float, data: Path, log: Path) -> 
         return Result(name, exit_code, message, False, wall_s, None)
     run = RunData(data)
     out_of_memory = exit_code != 0 and any(memory["oom"] for memory in run.memory["per_rank"])
-    return Result(name, exit_code, run.run.get("message", ""), out_of_memory, wall_s, data)
+    message, wall = run.run.get("message", ""), run.run.get("wall")
+    # Of what a fork server has started only the run itself knows.
+    cpu_s = wall and wall["core_seconds"]
+    return Result(name, exit_code, message, out_of_memory, wall_s, data, cpu_s=cpu_s)
 
 
 if __name__ == "__main__":
