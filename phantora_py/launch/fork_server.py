@@ -16,6 +16,7 @@ import contextlib
 import json
 import os
 import selectors
+import shutil
 import signal
 import socket
 import sys
@@ -73,7 +74,10 @@ class ForkServer:
             self._selector.register(one, selectors.EVENT_READ)
         while True:
             ready = [key.fileobj for key, _ in self._selector.select(_IDLE_LIMIT_S)]
-            if self._owner in ready or (not ready and not self._runs):
+            if self._owner in ready:
+                shutil.rmtree(self._path.parent, ignore_errors=True)  # killed, it could not
+                return None
+            if not ready and not self._runs:
                 return None
             if self._wake_reader in ready:
                 self._wake_reader.recv(4096)
@@ -152,7 +156,7 @@ class ForkServer:
 
 
 def _tell(run: socket.socket, message: Mapping[str, object]) -> None:
-    with contextlib.suppress(BrokenPipeError):  # it does not want to know any more
+    with contextlib.suppress(OSError):  # it does not want to know any more
         run.sendall(json.dumps(message).encode() + b"\n")
 
 

@@ -8,8 +8,8 @@ folder (`offered`). There, under a key of all that a starter depends on:
     KEY           the server's socket; from now on starters are forked
     KEY.log       what the server has to say
 
-What a run may have that its server has not (`_MAY_DIFFER`) is nothing that PyTorch or Python look
-at while they are imported. If another package does, the server refuses.
+What a run may have that its server has not (`_MAY_DIFFER`, `_MAY_DIFFER_FROM`) is nothing that
+PyTorch or Python look at while they are imported. If another package does, the server refuses.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ FOLDER = "PHANTORA_FORK_SERVERS"
 # A server answers at once; one that does not is left alone (assumed).
 _ANSWER_LIMIT_S = 5.0
 # What describes a run or a rank of it, and what shells set: read when it is used, if at all.
-_MAY_DIFFER = (
-    *("PHANTORA_", "NCCL_", "PYTEST_", "RANK", "WORLD_SIZE", "LOCAL_", "GROUP_", "ROLE_"),
-    *("MASTER_", "TORCHELASTIC_", "PWD", "OLDPWD", "SHLVL", "_", "COLUMNS", "LINES"),
+_MAY_DIFFER = frozenset(("RANK", "WORLD_SIZE", "PWD", "OLDPWD", "SHLVL", "_", "COLUMNS", "LINES"))
+_MAY_DIFFER_FROM = (
+    *("PHANTORA_", "NCCL_", "PYTEST_", "LOCAL_", "GROUP_", "ROLE_", "MASTER_", "TORCHELASTIC_"),
 )
 # Source: proc_pid_status(5). What a child inherits, but for its memory and descriptors.
 _INHERITED = (
@@ -135,7 +135,11 @@ def fork(
     """
     if not (folder := environment.get(FOLDER)):
         return None
-    kept = {n: value for n, value in environment.items() if not n.startswith(_MAY_DIFFER)}
+    kept = {
+        name: value
+        for name, value in environment.items()
+        if name not in _MAY_DIFFER and not name.startswith(_MAY_DIFFER_FROM)
+    }
     inherited = _inherited(kept)
     text = json.dumps([sys.executable, flags, kept, wants.to_json(), inherited], sort_keys=True)
     path = Path(folder, hashlib.sha256(text.encode()).hexdigest()[:16])

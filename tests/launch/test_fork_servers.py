@@ -245,3 +245,45 @@ def test_what_is_shared() -> None:
     wanted = [Import(name) for name in names]
     shared = shareable([*wanted, Import("torch.distributed.fsdp", ("FSDP",))], ["left"])
     assert [one.module for one in shared] == ["torch", "numpy", "torch.distributed.fsdp"]
+
+
+def test_a_killed_owner(tmp_path: Path) -> None:
+    """Its servers end, and so does what it has offered."""
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM.format(more=""))
+    owner = tmp_path / "owner.py"
+    owner.write_text(
+        "import os, subprocess, sys\n"
+        "from phantora_py.launch import fork_servers\n"
+        "with fork_servers.offered():\n"
+        "    print(os.environ[fork_servers.FOLDER], flush=True)\n"
+        "    for _ in range(2):\n"
+        "        subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)\n"
+        "    print('ran', flush=True)\n"
+        "    sys.stdin.read()\n"
+    )
+    words = [
+        sys.executable,
+        "-m",
+        "phantora_py",
+        "run",
+        "--quiet",
+        "--",
+        sys.executable,
+        str(program),
+    ]
+    environment = {n: value for n, value in os.environ.items() if n != fork_servers.FOLDER}
+    with subprocess.Popen(
+        [sys.executable, owner, *words],
+        cwd=tmp_path,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        folder = Path(process.stdout.readline().strip())
+        assert process.stdout.readline() == "ran\n"
+        await_(lambda: any(one.is_socket() for one in folder.iterdir()))
+        process.kill()
+    await_(lambda: not folder.exists(), 10.0)
