@@ -18,6 +18,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from phantora_py.launch.fork_servers import FOLDER
+
 COMMAND = Path(sys.executable).with_name("phantora")
 LIMIT_S = 5.0  # for the end and for whatever is cleaned up after it
 _GIVEN_UP_S = 30.0
@@ -51,11 +53,14 @@ class Command:
         # Its own: other runs of this machine use theirs.
         self._temporary = directory / "temporary"
         self._temporary.mkdir(exist_ok=True)
+        environment = {**os.environ, name: value, "TMPDIR": str(self._temporary)}
+        # A starter is found below its run.
+        environment.pop(FOLDER, None)
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(
                 [str(COMMAND), *arguments],
                 cwd=directory,
-                env={**os.environ, name: value, "TMPDIR": str(self._temporary)},
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
