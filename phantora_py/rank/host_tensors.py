@@ -54,7 +54,7 @@ class _Part:
 
     what: str
     dtype: Any
-    site: int
+    line: bytes
     """The Python line that was to fill it."""
     numbers: _Numbers | None = None
 
@@ -86,13 +86,16 @@ class HostTensors:
         self.process = os.getpid()
         pages.forbid_huge_pages()
         pages.require_pagemap()
-        self._site: Callable[[], int] = ctypes.PyDLL(None).ph_current_site
+        calls = ctypes.PyDLL(None)
+        self._current_place, self._site_of = calls.ph_current_place, calls.ph_site_of
+        self._current_place.restype = ctypes.c_char_p
+        self._site_of.argtypes = [ctypes.c_char_p]
         self._is_dense = torch.ops.aten.is_non_overlapping_and_dense.default
         self._use_count = torch._C._storage_Use_Count
         self._left: dict[int, _Left] = {}
         self._operations = self._looked_at = 0
-        self._skipped: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0])
-        self._used: dict[int, list[int]] = defaultdict(lambda: [0, 0])
+        self._skipped: dict[tuple[str, bytes], list[int]] = defaultdict(lambda: [0, 0])
+        self._used: dict[bytes, list[int]] = defaultdict(lambda: [0, 0])
         self._operators = Operators(torch, "CPU")
         for name, make in (
             ("normal_", self._normal),
@@ -119,16 +122,20 @@ class HostTensors:
             self._note_use(left)
         return {
             "kind": "host_tensors",
-            "skipped": [[*key, *totals] for key, totals in self._skipped.items() if totals[0]],
-            "used": [[site, *totals] for site, totals in self._used.items()],
+            "skipped": [
+                [what, self._site_of(line), *totals]
+                for (what, line), totals in self._skipped.items()
+                if totals[0]
+            ],
+            "used": [[self._site_of(line), *totals] for line, totals in self._used.items()],
         }
 
     def note_mapped(self, storage: Any) -> None:
         """`storage` is the memory of a file: large copies of its numbers are left out too."""
         self.look()
         left = self._left[storage._cdata] = _Left(storage, storage.data_ptr(), is_file=True)
-        site = self._note("load", storage.nbytes())
-        left.parts[left.base, storage.nbytes()] = _Part("load", None, site)
+        line = self._note("load", storage.nbytes())
+        left.parts[left.base, storage.nbytes()] = _Part("load", None, line)
 
     # The kernels
 
@@ -299,7 +306,7 @@ class HostTensors:
                 if part.numbers is not None:
                     self._note_part(left, place)
                     self._draw(place, part, part.numbers)
-                    totals = self._skipped[part.what, part.site]
+                    totals = self._skipped[part.what, part.line]
                     totals[0] -= 1
                     totals[1] -= place[1]
                     del left.parts[place]
@@ -347,14 +354,14 @@ class HostTensors:
         if not left.parts:
             self._left.pop(left.storage._cdata, None)
 
-    def _note(self, what: str, size_bytes: int) -> int:
-        """Counts an operation that was left out. Returns its call site."""
+    def _note(self, what: str, size_bytes: int) -> bytes:
+        """Counts an operation that was left out. Returns its Python line."""
         self._operations += 1
-        site = self._site()
-        totals = self._skipped[what, site]
+        line: bytes = self._current_place()
+        totals = self._skipped[what, line]
         totals[0] += 1
         totals[1] += size_bytes
-        return site
+        return line
 
     def _note_use(self, left: _Left) -> None:
         for part in list(left.parts):
@@ -366,7 +373,7 @@ class HostTensors:
             return
         touched_bytes = pages.touched_bytes(*part)
         if touched_bytes:
-            totals = self._used[left.parts[part].site]
+            totals = self._used[left.parts[part].line]
             totals[0] += 1
             totals[1] += touched_bytes
 

@@ -114,3 +114,15 @@ def test_report_names_what_was_left_and_used(lazy: Run, real: Run) -> None:
         **{"mode": "real", "used_bytes": 0, "used_sites": []},
         **nothing,
     }
+
+
+def test_lines_before_the_first_use_of_a_gpu(phantora: Phantora) -> None:
+    """A process of --gpus is no rank until then, and its lines are told all the same."""
+    program = PROGRAMS / "filled_before_use.py"
+    run = phantora.run(["--gpus", "1"], [program])
+    assert run.exit_code == 0, run.errors
+    lines = program.read_text().splitlines()
+    line = next(number for number, text in enumerate(lines, 1) if text.endswith("# filled"))
+    left = run.summary["host_tensors"]
+    told = [site["site"] for site in (*left["sites"], *left["used_sites"])]
+    assert told == [f"{program}:{line} <module>"] * 2

@@ -64,3 +64,13 @@ def test_values_that_nobody_knows_are_at_least_one(phantora: Phantora) -> None:
     ]
     lines = {row["site"].rpartition(":")[2] for row in run.summary["trust"]["unknown_reads"]}
     assert lines >= {"6 <module>", "8 <module>", "10 <module>", "11 <module>"}
+
+
+def test_what_moves_in_large_tensors_stays_known(phantora: Phantora) -> None:
+    """Numbers whose order changes, and flags made of numbers, so that programs go on by them."""
+    run = phantora.run(["--ranks", "1"], [PROGRAMS / "moved_values.py"])
+    assert run.exit_code == 0, run.errors
+    told = dict(line.split(": ") for line in run.output.splitlines())
+    names = ("windows", "transposed", "between", "places", "flags", "pairs")
+    assert told == dict.fromkeys(names, "True")
+    assert run.summary["trust"]["unknown_reads"] == []

@@ -62,9 +62,8 @@ std::uint32_t intern_site(const std::string& place) {
   return entry->second;
 }
 
-std::uint32_t site_of(const Frame& frame) {
-  return intern_site(python::file_of(frame) + ":" + std::to_string(python::line_of(frame)) + " " +
-                     python::function_of(frame));
+std::string place_of(const Frame& frame) {
+  return python::file_of(frame) + ":" + std::to_string(python::line_of(frame)) + " " + python::function_of(frame);
 }
 
 // Per-thread caches, keyed by the code object and its file name, and lines by its fingerprint, since addresses are used
@@ -111,9 +110,27 @@ std::uint32_t cached_site_of(const Frame& frame) {
   const std::uint64_t fingerprint = python::fingerprint_of(frame);
   if (known.code != frame.code || known.file != frame.file || known.offset != frame.offset ||
       known.fingerprint != fingerprint) {
-    known = {frame.code, frame.file, fingerprint, frame.offset, site_of(frame)};
+    known = {frame.code, frame.file, fingerprint, frame.offset, intern_site(place_of(frame))};
   }
   return known.site;
+}
+
+struct Found {
+  Frame frame;
+  bool is_users;
+};
+
+// The innermost frame of the user's code; if there is none, the innermost that is not ours, or one without code.
+Found find_frame() noexcept {
+  Frame innermost{};
+  Origin called = Origin::Installed;
+  for (python::Walk walk; const Frame* frame = walk.next();) {
+    const Origin origin = origin_of(*frame);
+    if (is_users(origin, called)) return {*frame, true};
+    called = origin;
+    if (innermost.code == nullptr && origin != Origin::Ours) innermost = *frame;
+  }
+  return {innermost, false};
 }
 
 }  // namespace
@@ -129,19 +146,12 @@ bool on_autograd_thread() noexcept {
 
 std::uint32_t current_site() noexcept {
   if (!attached()) return 0;
-  Frame innermost{};
-  Origin called = Origin::Installed;
-  for (python::Walk walk; const Frame* frame = walk.next();) {
-    const Origin origin = origin_of(*frame);
-    if (is_users(origin, called)) return cached_site_of(*frame);
-    called = origin;
-    if (innermost.code == nullptr && origin != Origin::Ours) innermost = *frame;
-  }
-  if (on_autograd_thread()) {
+  const auto [frame, is_users] = find_frame();
+  if (!is_users && on_autograd_thread()) {
     static const std::uint32_t backward = intern_site("backward (autograd engine)");
     return backward;
   }
-  return innermost.code != nullptr ? cached_site_of(innermost) : 0;
+  return frame.code != nullptr ? cached_site_of(frame) : 0;
 }
 
 std::uint32_t users_own_site() noexcept {
@@ -153,5 +163,18 @@ std::uint32_t users_own_site() noexcept {
 
 }  // namespace ph
 
-// For phantora_py/rank/host_tensors.py.
+// For phantora_py/rank/groups.py.
 extern "C" PH_EXPORT std::uint32_t ph_current_site() noexcept { return ph::current_site(); }
+
+// For phantora_py/rank/host_tensors.py: a process of --gpus has no sites until it uses a GPU, but places. This one's text
+// is valid until the thread's next call.
+extern "C" PH_EXPORT const char* ph_current_place() noexcept {
+  thread_local std::string place;
+  const ph::Frame frame = ph::find_frame().frame;
+  place = frame.code != nullptr ? ph::place_of(frame) : "";
+  return place.c_str();
+}
+
+extern "C" PH_EXPORT std::uint32_t ph_site_of(const char* place) noexcept {
+  return ph::attached() && *place != '\0' ? ph::intern_site(place) : 0;
+}

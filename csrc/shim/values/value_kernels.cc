@@ -126,10 +126,8 @@ bool read_launch(const KernelRule& rule, void* const* arguments, Launch& launch)
 
 bool inputs_known(const KernelRule& rule, const Launch& launch) {
   for (std::size_t i = 1; i < rule.operands; ++i) {
-    if (!launch.strided) {
-      if (!known_now().covers(launch.tensors[i].data, launch.extent_bytes(i))) return false;
-      continue;
-    }
+    if (known_now().covers(launch.tensors[i].data, launch.extent_bytes(i))) continue;
+    if (!launch.strided) return false;
     for (std::size_t e = 0; e < launch.elements; ++e) {
       if (!known_now().covers(launch.element(i, e), launch.size(i))) return false;
     }
@@ -156,6 +154,12 @@ Number value_of(const KernelRule& rule, const Launch& launch, std::size_t index)
     loaded[next++] = converted(rule.function.operands[i].type, number);
   }
   return converted(rule.function.output, rule.function(loaded, launch.state));
+}
+
+// Such a launch only moves numbers to other places.
+bool only_moves(const KernelRule& rule, const Launch& launch) noexcept {
+  return rule.operands == 2 && rule.function.operation == Operator::First &&
+         launch.tensors[0].type == launch.tensors[1].type;
 }
 
 // Flags and counts often repeat, and to compare is much cheaper than to compute. Kept, as the output may take their place.
@@ -185,10 +189,16 @@ void carry_out(const KernelRule& rule, const Launch& launch) {
     return;
   }
   const bool dense = extent == launch.elements * launch.size(0);
+  const bool moves = only_moves(rule, launch);
   std::vector<const void*> undefined;
   Number value;
   LastInputs last;
   for (std::size_t e = 0; e < launch.elements; ++e) {
+    if (moves) {
+      std::memcpy(launch.element(0, e), launch.element(1, e), launch.size(0));
+      if (!dense) known_now().add(launch.element(0, e), launch.size(0));
+      continue;
+    }
     if (!last.are_repeated(rule, launch, e)) value = converted(output.type, value_of(rule, launch, e));
     if (!value.defined) {
       undefined.push_back(launch.element(0, e));
@@ -201,16 +211,20 @@ void carry_out(const KernelRule& rule, const Launch& launch) {
   for (const void* element : undefined) known_now().remove(element, launch.size(0));
 }
 
-// Integers without gaps, and what is made of them, may be large. A fill may be of integers alone.
-bool are_large_integers(const KernelRule& rule, const Launch& launch) noexcept {
-  const auto first = launch.tensors.begin() + (rule.operands == 1 ? 0 : 1);
-  return !launch.strided && std::all_of(first, launch.tensors.begin() + static_cast<std::ptrdiff_t>(rule.operands),
-                                        [](const Tensor& tensor) { return is_integral(tensor.type); });
+// Numbers that only move, and without gaps integers and flags, which decide something, and what is made of integers.
+bool may_be_large(const KernelRule& rule, const Launch& launch) noexcept {
+  const auto& tensors = launch.tensors;
+  if (only_moves(rule, launch)) return true;
+  if (launch.strided) return false;
+  if (is_integral(tensors[0].type)) return true;
+  return rule.operands > 1 &&
+         std::all_of(tensors.begin() + 1, tensors.begin() + static_cast<std::ptrdiff_t>(rule.operands),
+                     [](const Tensor& tensor) { return is_integral(tensor.type); });
 }
 
 bool may_be_computed(const KernelRule& rule, const Launch& launch) noexcept {
   constexpr std::size_t kMostIndexBytes = kMostIntegers * sizeof(std::int64_t);
-  const bool large = are_large_integers(rule, launch);
+  const bool large = may_be_large(rule, launch);
   const std::size_t most_bytes = std::max<std::size_t>(large ? kMostIndexBytes : 0, config().value_bytes);
   // A fill needs no inputs.
   if (launch.elements > (rule.operands == 1 ? most_bytes : large ? kMostIntegers : kMostElements)) return false;
