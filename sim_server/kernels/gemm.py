@@ -97,6 +97,8 @@ class Product:
     batch: int
     traffic_bytes: int
     slowdown: float = 1.0
+    written_bytes: int = 0
+    """Of the traffic."""
 
 
 def time_gemm(signature: ProductSignature, gpu: GpuProfile) -> Timing:
@@ -201,7 +203,8 @@ def _read(signature: ProductSignature, slowdown: float) -> Product:
         result += number_bytes(signature["d"])
     left, right = number_bytes(signature["a"]), number_bytes(signature["b"])
     traffic_bytes = batch * (m * k * left + k * n * right + m * n * result)
-    return Product(m, n, k, batch, traffic_bytes, slowdown)
+    written_bytes = batch * m * n * number_bytes(signature["d"])
+    return Product(m, n, k, batch, traffic_bytes, slowdown, written_bytes)
 
 
 def _single_choices(product: Product, gpu: GpuProfile) -> Choices:
@@ -252,7 +255,7 @@ def _candidates(
     product: Product, rates: GemmRates, sm_count: int, choices: Choices
 ) -> Iterator[tuple[float, int]]:
     m, n, k, batch = product.m, product.n, product.k, product.batch
-    memory_ns = rates.moving_ns(product.traffic_bytes)
+    memory_ns = rates.moving_ns(product.traffic_bytes, product.written_bytes)
     for rows, columns in choices.tiles:
         tiles = ceil(m / rows) * ceil(n / columns) * batch
         step_ns = tile_step_ns(rows, columns, product.slowdown, rates)

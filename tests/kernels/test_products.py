@@ -189,6 +189,21 @@ def test_few_blocks_of_f32_may_be_split(timers: dict[str, KernelTimer]) -> None:
     assert long < 8 * short
 
 
+@pytest.mark.parametrize(
+    ("sizes", "microseconds"),
+    [((7168, 4352, 32), 37.4), ((2560, 8192, 64), 29.6), ((5120, 2560, 128), 24.4)],
+)
+def test_large_caches_keep_results(
+    timers: dict[str, KernelTimer], sizes: tuple[int, int, int], microseconds: float
+) -> None:
+    """Of up to 60 MB on L40S, faster than its memory is. Source: ai-dynamo/aiconfigurator@095f58a
+    (Apache-2.0).
+    """
+    assert timers["l40s"].time(_product(*sizes)).duration_ns / 1000 == pytest.approx(
+        microseconds, rel=0.2
+    )
+
+
 def test_batches_and_accumulation_cost(timers: dict[str, KernelTimer]) -> None:
     """A batch costs more than one product and less than as many launches; reading C costs."""
     timer = timers["h100"]
