@@ -15,7 +15,7 @@ from typing import cast
 from sim_server.gpu import GpuProfile
 from sim_server.gpu.profile import PassRates
 from sim_server.kernels.attention import Strips, pass_ns, pass_region, share_of_longest
-from sim_server.kernels.gemm import Product, number_bytes, product_ns
+from sim_server.kernels.gemm import Product, number_bytes, product_ns, tf32_across
 from sim_server.kernels.recurrent import is_recurrent, time_recurrent
 from sim_server.kernels.timing import Tier, Timing
 from sim_server.kernels.winograd import single_ns
@@ -263,6 +263,8 @@ def _time_convolution(signature: Convolution, gpu: GpuProfile) -> Timing:
         return _convolution(signature, _depthwise_ns(signature, gpu))
     number = convolution_type(signature)
     slowdown = gpu.peak_flops_per_ns("bf16") / gpu.peak_flops_per_ns(number)
+    if number == "tf32" and _is_across(signature):
+        slowdown *= tf32_across(gpu)
     traffic_bytes = signature["bytes"]
     m, n, k = _product_sizes(signature)
     product = Product(
@@ -313,6 +315,13 @@ def _convolution(
         sm_demand=sm_demand,
         region=region,
     )
+
+
+def _is_across(signature: Convolution) -> bool:
+    """Whether pixels, which a gradient of filters sums over, lie across in both operands: they do
+    with channels last, which windows of more than one pixel are computed in.
+    """
+    return signature["operation"] == "convolution_wgrad" and prod(signature["w"][2:]) > 1
 
 
 def _is_converted(signature: Convolution) -> bool:

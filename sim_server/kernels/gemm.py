@@ -146,9 +146,14 @@ def operand_slowdown(signature: ProductSignature, gpu: GpuProfile) -> float:
     layout = _layout(signature)
     if number in ("bf16", "f16"):
         slowdown *= _unaligned_slowdown(alignment(signature), layout, gpu)
-    elif number == "tf32" and layout == "NT" and gpu.compute_capability[0] == HOPPER:
-        slowdown *= _TF32_ACROSS
+    elif number == "tf32" and layout == "NT":
+        slowdown *= tf32_across(gpu)
     return slowdown * (gpu.gemm.block_scaled_step if _has_block_scales(signature) else 1)
+
+
+def tf32_across(gpu: GpuProfile) -> float:
+    """The time of a step of k in TF32 where k lies across, relative to where it does not."""
+    return _TF32_ACROSS if gpu.compute_capability[0] == HOPPER else 1.0
 
 
 def _layout(signature: ProductSignature) -> str:

@@ -257,6 +257,25 @@ def test_large_windows_in_f32_are_direct(timers: dict[str, KernelTimer]) -> None
     assert total_ns / 1e6 == pytest.approx(35.07, rel=0.05)
 
 
+def test_gradients_of_filters_in_tf32_lie_across(timers: dict[str, KernelTimer]) -> None:
+    """They take what they did on an H100, longer than their images', which lie along the sum. On
+    Ampere both are the same.
+    """
+    x, w = [4, 256, 128, 128], [256, 256, 3, 3]
+    calls = {
+        operation: _convolution(operation, type="f32", compute="tf32", groups=1, x=x, y=x, w=w)
+        | {"bytes": 8 * prod(x)}
+        for operation in ("dgrad", "wgrad")
+    }
+    found = {
+        gpu: [timers[gpu].time(call).duration_ns for call in calls.values()]
+        for gpu in ("h100", "a100")
+    }
+    assert found["h100"][1] / 1e3 == pytest.approx(428.6, rel=0.12)
+    assert found["h100"][1] > 1.3 * found["h100"][0]
+    assert found["a100"][1] < 1.2 * found["a100"][0]
+
+
 # Channels, edge, window, stride, filters and groups: what 64 images take in the forward pass.
 @pytest.mark.parametrize(
     ("sizes", "number", "microseconds"),
