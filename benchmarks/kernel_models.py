@@ -32,11 +32,13 @@ class Products:
     shapes: Floats
     sm_count: int
     tile_results: float
-    """As in GemmRates."""
+    kept_bytes: float
+    """Both as in GemmRates."""
     allowed: npt.NDArray[np.bool_]
     depths: Floats
     waves: Floats
     traffic_bytes: Floats
+    written_bytes: Floats
     partial_bytes: Floats
 
     @classmethod
@@ -49,20 +51,21 @@ class Products:
             shapes,
             sm_count,
             gpu.gemm.tile_results,
+            gpu.gemm.kept_bytes,
             allowed=(_SPLITS == 1) | (k / _SPLITS >= SHORTEST_SPLIT),
             depths=np.ceil(k / _SPLITS / STEP) * STEP,
             waves=np.ceil(tiles * _SPLITS / sm_count),
             traffic_bytes=2 * (m * k + k * n + m * n),
+            written_bytes=2 * m * n,
             partial_bytes=np.where(_SPLITS > 1, m * n * 8 * _SPLITS, 0.0),
         )
 
     def take(self, chosen: npt.NDArray[np.int64]) -> Products:
         """Some of them."""
-        each = {
-            name: getattr(self, name)[chosen]
-            for name in ("shapes", "allowed", "depths", "waves", "traffic_bytes", "partial_bytes")
-        }
-        return replace(self, **each)
+        names = ("shapes", "allowed", "depths", "waves", "traffic_bytes", "written_bytes")
+        return replace(
+            self, **{one: getattr(self, one)[chosen] for one in (*names, "partial_bytes")}
+        )
 
     def predict(self, coefficients: Floats) -> Floats:
         """Nanoseconds. `coefficients`: in the order of GemmRates, numbers that are fitted."""
@@ -73,8 +76,11 @@ class Products:
         compute_ns = self.waves * (self.depths * step_ns + tile_ns)
         compute_ns *= 1 + rates.throttle * compute_ns / (compute_ns + rates.throttle_ns)
         held = np.minimum(1, (rates.cached_bytes / self.traffic_bytes) ** 4)
-        cached = max(rates.bandwidth_bytes_per_ns, rates.cached_bytes_per_ns)
-        memory_ns = self.traffic_bytes * ((1 - held) / rates.bandwidth_bytes_per_ns + held / cached)
+        kept = np.maximum(held, np.minimum(1, (self.kept_bytes / self.written_bytes) ** 4))
+        rate = rates.bandwidth_bytes_per_ns
+        saved = 1 / rate - 1 / max(rate, rates.cached_bytes_per_ns)
+        from_cache = held * (self.traffic_bytes - self.written_bytes) + kept * self.written_bytes
+        memory_ns = self.traffic_bytes / rate - from_cache * saved
         memory_ns = memory_ns + self.partial_bytes / rates.reduction_bytes_per_ns
         longer, shorter = np.maximum(compute_ns, memory_ns), np.minimum(compute_ns, memory_ns)
         joined_ns = longer * (1 + (shorter / longer) ** rates.overlap) ** (1 / rates.overlap)
@@ -194,7 +200,7 @@ def check_twins(gpu: GpuProfile) -> None:
     shapes = np.array([(m, n, 4096) for m in (1, 64, 1000, 8192) for n in (128, 4096)], float)
     twin_ns = Products.of(shapes, gpu).predict(np.array(astuple(gpu.gemm)))
     for (m, n, k), ours_ns in zip(shapes.astype(int).tolist(), twin_ns, strict=True):
-        product = Product(n, m, k, 1, 2 * (m * k + k * n + m * n))
+        product = Product(n, m, k, 1, 2 * (m * k + k * n + m * n), written_bytes=2 * m * n)
         theirs_ns = product_ns(product, gpu.gemm, gpu.sm_count)[0]
         assert abs(ours_ns / theirs_ns - 1) < 1e-9, (m, n, k, ours_ns, theirs_ns)
     strips = [

@@ -46,13 +46,17 @@ class GemmRates:
     tile_results: float = 0.0
     """`tile_ns` is of a tile of so many results, and of others by their number: most of what a
     block does beside its steps is to write them. 0: it is of any tile."""
+    kept_bytes: float = 0.0
+    """A result up to so much stays in the L2 cache, whatever the operands take."""
 
-    def moving_ns(self, traffic_bytes: float) -> float:
+    def moving_ns(self, traffic_bytes: float, written_bytes: float) -> float:
         """Time of a product's operands and result. Little of more than the cache holds is there."""
         held = min(1.0, (self.cached_bytes / traffic_bytes) ** 4)
+        kept = min(1.0, (self.kept_bytes / max(1, written_bytes)) ** 4)
         rate = self.bandwidth_bytes_per_ns
-        cached = max(rate, self.cached_bytes_per_ns)
-        return traffic_bytes * ((1 - held) / rate + held / cached)
+        saved = 1 / rate - 1 / max(rate, self.cached_bytes_per_ns)
+        from_cache = held * (traffic_bytes - written_bytes) + max(held, kept) * written_bytes
+        return traffic_bytes / rate - from_cache * saved
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import cast
 from sim_server.gpu import GpuProfile
 from sim_server.gpu.profile import PassRates
 from sim_server.kernels.attention import Strips, pass_ns, pass_region, share_of_longest
-from sim_server.kernels.gemm import Product, number_bytes, product_ns
+from sim_server.kernels.gemm import Product, number_bytes, product_ns, tf32_across
 from sim_server.kernels.recurrent import is_recurrent, time_recurrent
 from sim_server.kernels.timing import Tier, Timing
 from sim_server.kernels.winograd import single_ns
@@ -69,6 +69,10 @@ _DEPTHWISE_CYCLES = {
     "convolution_dgrad": (0.29, 0.082),
     "convolution_wgrad": (0.20, 0.0285),
 }
+# Gradients of larger windows in f32 have no such kernel: cycles for a product of those that do it
+# directly. Fitted to windows of 7 x 7 in the step of ConvNeXt-B on H100; 3 x 3 is as above.
+_DIRECT_CYCLES = 1.69
+_LARGEST_WINDOW = 5 * 5  # assumed
 # By layout, channels first and last: cycles of a multiprocessor for an element. Channels first a
 # block has a channel, and takes at least so many ns for each of its elements. Fitted to norms in
 # f32 of images of 7 to 112 pixels a side on H200, of volumes of 3 to 128 channels on H100, and what
@@ -259,6 +263,8 @@ def _time_convolution(signature: Convolution, gpu: GpuProfile) -> Timing:
         return _convolution(signature, _depthwise_ns(signature, gpu))
     number = convolution_type(signature)
     slowdown = gpu.peak_flops_per_ns("bf16") / gpu.peak_flops_per_ns(number)
+    if number == "tf32" and _is_across(signature):
+        slowdown *= tf32_across(gpu)
     traffic_bytes = signature["bytes"]
     m, n, k = _product_sizes(signature)
     product = Product(
@@ -311,6 +317,13 @@ def _convolution(
     )
 
 
+def _is_across(signature: Convolution) -> bool:
+    """Whether pixels, which a gradient of filters sums over, lie across in both operands: they do
+    with channels last, which windows of more than one pixel are computed in.
+    """
+    return signature["operation"] == "convolution_wgrad" and prod(signature["w"][2:]) > 1
+
+
 def _is_converted(signature: Convolution) -> bool:
     """Whether kernels of their own bring the operands to channels last, and the result back: the
     tensor cores want that, but where the pixels of a channel are the columns of a product, as they
@@ -355,9 +368,13 @@ def _is_depthwise(signature: Convolution) -> bool:
 
 
 def _depthwise_ns(signature: Convolution, gpu: GpuProfile) -> float:
-    element_cycles, product_cycles = _DEPTHWISE_CYCLES[str(signature["operation"])]
+    operation, window = str(signature["operation"]), prod(signature["w"][2:])
+    element_cycles, product_cycles = _DEPTHWISE_CYCLES[operation]
+    is_single = signature["type"] == "f32"
+    if operation == "convolution_wgrad" and is_single and window > _LARGEST_WINDOW:
+        product_cycles = _DIRECT_CYCLES
     elements = prod(signature["x"]) + prod(signature["y"])
-    products = prod(signature["y"]) * prod(signature["w"][2:])
+    products = prod(signature["y"]) * window
     cycles = elements * element_cycles + products * product_cycles
     work = Work(bytes=signature["bytes"], cycles=cycles, cold=True)
     return work.duration_ns(gpu, gpu.sm_count)

@@ -28,6 +28,15 @@ _FLAGS = re.compile(r"(?:compare_scalar|logical_not|isneginf|isposinf|signbit)_k
 _DEFAULT_BYTES = 4
 # Assumed: instructions of such a function in single precision.
 _TRANSCENDENTAL_FLOPS = 25
+# Longer ones, whose instructions bound them in 16 bits where memory is fast: cycles of a
+# multiprocessor for an element, by what the function's name contains. Fitted to tensors of
+# 8,192 x 4,096 on an H200 (docs/accuracy-operators.md).
+_FUNCTION_CYCLES = {
+    **{"::silu_kernel": 0.52, "::silu_backward_kernel": 0.385},
+    **{"::GeluCUDAKernelImpl": 0.34, "::GeluBackwardCUDAKernelImpl": 0.46},
+    **{"::mish_kernel": 0.52, "::mish_backward_kernel": 0.72},
+    **{"::softplus_kernel": 0.53, "::pow_tensor_tensor_kernel": 0.83},
+}
 _RANDOM_FLOPS = 40
 # Cycles of a multiprocessor for a number that is drawn, and what a thread takes before; share of a
 # streaming kernel's rate of dropout; cycles for an element of a triangle, whose row is found by
@@ -78,15 +87,17 @@ def pointwise(launch: Launch, gpu: GpuProfile) -> Work:
     if elements is None:
         elements = launch.blocks * launch.threads * 4
     flops = _TRANSCENDENTAL_FLOPS * elements if _TRANSCENDENTAL.search(function) else 0
+    cycles = elements * next((_FUNCTION_CYCLES[it] for it in _FUNCTION_CYCLES if it in function), 0)
     costs, sizes = gpu.kernels, _function_bytes(function)
-    work = Work(bytes=elements * element_bytes, flops=flops, sound=sound)
+    work = Work(bytes=elements * element_bytes, flops=flops, cycles=cycles, sound=sound)
     if launch.name.family.endswith("vectorized_elementwise_kernel"):
         reads = "FillFunctor" not in function
         return replace(work, serial_ns=costs.start_ns if reads else 0)
     several = launch.name.family.endswith("_for_multi_outputs")
     work = replace(work, serial_ns=_SEVERAL_START_NS if several else costs.element_start_ns)
     if not launch.name.family.endswith("::elementwise_kernel"):
-        return replace(work, cycles=elements * len(sizes) * costs.cast_operand_cycles)
+        casting_cycles = elements * len(sizes) * costs.cast_operand_cycles
+        return replace(work, cycles=cycles + casting_cycles)
     placed, operand_cycles = costs.place_cycles, costs.operand_cycles
     if "gpu_kernel_impl<" in text:  # of types that are converted
         operand_cycles += costs.cast_operand_cycles
@@ -94,7 +105,8 @@ def pointwise(launch: Launch, gpu: GpuProfile) -> Work:
         work,
         bytes=_strided_bytes(launch, elements, sizes),
         efficiency=_TRANSPOSED if "copy" in text else _STRIDED,
-        cycles=elements * max(placed + _FITTED_OPERANDS * operand_cycles, sector_cycles(launch)),
+        cycles=cycles
+        + elements * max(placed + _FITTED_OPERANDS * operand_cycles, sector_cycles(launch)),
     )
 
 

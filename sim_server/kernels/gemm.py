@@ -70,14 +70,16 @@ class Choices:
 
 # f32 outside the tensor cores, by the names of kernels in sitar-lab/NeuSight@6945927: none splits k
 # over blocks, and for batches cuBLAS has one from Ampere to Ada, `ampere_sgemm_128x128` (of all
-# 3,348 there). All of them have blocks for a third of the multiprocessors; others may be split.
+# 3,348 there). All of them have blocks for a third of the multiprocessors; others may be split, and
+# so may gradients of weights, where k lies across in both operands: on H100 and H200 a few tiles of
+# a long sum reach the full rate, as no other layout's do (docs/accuracy-operators.md).
 _SINGLE_TILES = (
     *((256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64)),
     *((128, 32), (32, 128), (64, 32), (32, 64), (32, 32)),
 )
 _SINGLE = Choices(_SINGLE_TILES, splits=(1,), step=8)
 _SINGLE_BATCHED = Choices(((128, 128),), splits=(1,), step=8)
-_SINGLE_FEW = Choices(step=8)
+_SINGLE_SPLIT = Choices(step=8)
 # FP8: where the scales are of blocks, and on Hopper, none of ai-dynamo/aiconfigurator@095f58a's
 # collectors has a kernel that splits k, whatever the shape: long sums of few blocks take twice to
 # six times as long as with splits.
@@ -97,6 +99,8 @@ class Product:
     batch: int
     traffic_bytes: int
     slowdown: float = 1.0
+    written_bytes: int = 0
+    """Of the traffic."""
 
 
 def time_gemm(signature: ProductSignature, gpu: GpuProfile) -> Timing:
@@ -104,6 +108,7 @@ def time_gemm(signature: ProductSignature, gpu: GpuProfile) -> Timing:
     number = multiplied_type(signature)
     fitted = number in ("bf16", "f16")
     rates, region, choices = gpu.gemm, "other type", Choices()
+    layout = _layout(signature)
     product = _read(signature, operand_slowdown(signature, gpu))
     if fitted and alignment(signature) < _ALIGNED:
         region = "unaligned"
@@ -116,11 +121,10 @@ def time_gemm(signature: ProductSignature, gpu: GpuProfile) -> Timing:
         choices = _eight_bit_choices(signature, gpu)
     elif number == "f32" and gpu.gemm_f32 is not None:
         rates, region, product = gpu.gemm_f32, "f32", replace(product, slowdown=1.0)
-        choices = _single_choices(product, gpu)
+        choices = _single_choices(product, layout, gpu)
     duration_ns, blocks = product_ns(product, rates, gpu.sm_count, choices)
     size = f"{product.m}x{product.n}x{product.k}"
     size += f" x{product.batch}" if product.batch > 1 else ""
-    layout = f"{signature.get('transa', 'N')}{signature.get('transb', 'N')}"
     return Timing(
         duration_ns=ceil(duration_ns),
         tier=Tier.MODELLED if number in gpu.peak_per_s else Tier.ASSUMED,
@@ -139,12 +143,22 @@ def operand_slowdown(signature: ProductSignature, gpu: GpuProfile) -> float:
     width = number_bytes(signature["a"])
     # The panels that a step reads bound it as much as its arithmetic does.
     slowdown = max(arithmetic, width / _FITTED_BYTES) * (_EIGHT_BIT_LOSS if width == 1 else 1)
-    layout = signature.get("transa", "N") + signature.get("transb", "N")
+    layout = _layout(signature)
     if number in ("bf16", "f16"):
         slowdown *= _unaligned_slowdown(alignment(signature), layout, gpu)
-    elif number == "tf32" and layout == "NT" and gpu.compute_capability[0] == HOPPER:
-        slowdown *= _TF32_ACROSS
+    elif number == "tf32" and layout == "NT":
+        slowdown *= tf32_across(gpu)
     return slowdown * (gpu.gemm.block_scaled_step if _has_block_scales(signature) else 1)
+
+
+def tf32_across(gpu: GpuProfile) -> float:
+    """The time of a step of k in TF32 where k lies across, relative to where it does not."""
+    return _TF32_ACROSS if gpu.compute_capability[0] == HOPPER else 1.0
+
+
+def _layout(signature: ProductSignature) -> str:
+    """Of A and of B: N as they lie, T or C transposed."""
+    return signature.get("transa", "N") + signature.get("transb", "N")
 
 
 def alignment(signature: ProductSignature) -> int:
@@ -201,14 +215,16 @@ def _read(signature: ProductSignature, slowdown: float) -> Product:
         result += number_bytes(signature["d"])
     left, right = number_bytes(signature["a"]), number_bytes(signature["b"])
     traffic_bytes = batch * (m * k * left + k * n * right + m * n * result)
-    return Product(m, n, k, batch, traffic_bytes, slowdown)
+    written_bytes = batch * m * n * number_bytes(signature["d"])
+    return Product(m, n, k, batch, traffic_bytes, slowdown, written_bytes)
 
 
-def _single_choices(product: Product, gpu: GpuProfile) -> Choices:
+def _single_choices(product: Product, layout: str, gpu: GpuProfile) -> Choices:
     """Of a product in f32 outside the tensor cores."""
     blocks = ceil(product.m / 128) * ceil(product.n / 64) * product.batch
-    if blocks < gpu.sm_count / 3:
-        return _SINGLE_FEW
+    is_gradient = layout == "NT" and product.batch == 1
+    if is_gradient or blocks < gpu.sm_count / 3:
+        return _SINGLE_SPLIT
     if product.batch > 1 and gpu.compute_capability[0] == _AMPERE:
         return _SINGLE_BATCHED
     return _SINGLE
@@ -252,7 +268,7 @@ def _candidates(
     product: Product, rates: GemmRates, sm_count: int, choices: Choices
 ) -> Iterator[tuple[float, int]]:
     m, n, k, batch = product.m, product.n, product.k, product.batch
-    memory_ns = rates.moving_ns(product.traffic_bytes)
+    memory_ns = rates.moving_ns(product.traffic_bytes, product.written_bytes)
     for rows, columns in choices.tiles:
         tiles = ceil(m / rows) * ceil(n / columns) * batch
         step_ns = tile_step_ns(rows, columns, product.slowdown, rates)

@@ -19,12 +19,14 @@ _WINDOWS = 0.6
 # Assumed, too: of kernels that take longer for what is beside.
 _STREAMED = 0.9
 INDEX_BYTES = 8
-# Depthwise convolutions: cycles of a multiprocessor for a result and for each element of its
-# window, of their gradient too, and for a product of the weights' gradient and a block, which sums
-# up. Fitted to windows of 3 x 3 and 7 x 7 on H200 (docs/accuracy-operators.md).
-_DEPTHWISE_CYCLES = 1.27, 0.15
-_DEPTHWISE_GRADIENT_CYCLES = 2.8, 0.18
-_WEIGHT_CYCLES, _WEIGHT_BLOCK_CYCLES = 0.34, 4500
+# Depthwise convolutions: cycles of a multiprocessor for a result, for each row of its window and
+# each element of it, of their gradient too, and for a product of the weights' gradient and a block,
+# which sums up. Kernels for windows of one size have no rows to go through. Fitted to windows of
+# 3 x 3, 7 x 7, 1 x 4 and 1 x 31 in f32 on H100 (docs/accuracy-operators.md).
+_DEPTHWISE_CYCLES = 1.27, 0.0, 0.15
+_DEPTHWISE_GENERIC_CYCLES = 2.04, 0.465, 0.071
+_DEPTHWISE_GRADIENT_CYCLES = 1.35, 0.5, 0.14
+_WEIGHT_CYCLES, _WEIGHT_BLOCK_CYCLES = 0.39, 300
 # unfold: of an element of a window; fold: of one that is added to its pixel, which takes divisions
 # of 64-bit numbers. Fitted to windows of 3 x 3 on H100 (as above), like what is below.
 _UNFOLDED_CYCLES = 0.76
@@ -183,12 +185,15 @@ def depthwise(launch: Launch, _gpu: GpuProfile) -> Work:
     """
     is_gradient = "backward" in launch.name.family
     first = 3 if is_gradient else 5
-    results, window = launch.parameter(first), _window(launch, first + (8 if is_gradient else 7))
+    width_at = first + (8 if is_gradient else 7)
+    results, width, rows = map(launch.parameter, (first, width_at, width_at + 1))
     moved = launch.sizes.get("tensor_bytes", 0)
-    if not results or not window:
+    if not results or not width or not rows:
         return guessed(launch)
-    start, tap = _DEPTHWISE_GRADIENT_CYCLES if is_gradient else _DEPTHWISE_CYCLES
-    cycles = results * (start + window * tap)
+    is_generic = launch.name.family.endswith("generic")
+    costs = _DEPTHWISE_GENERIC_CYCLES if is_generic else _DEPTHWISE_CYCLES
+    start, row, tap = _DEPTHWISE_GRADIENT_CYCLES if is_gradient else costs
+    cycles = results * (start + rows * (row + width * tap))
     return Work(bytes=moved, efficiency=_WINDOWS, cycles=cycles, region="images")
 
 
@@ -204,8 +209,3 @@ def depthwise_weights(launch: Launch, _gpu: GpuProfile) -> Work:
     products = images * width * height
     cycles = launch.blocks * (products * _WEIGHT_CYCLES + _WEIGHT_BLOCK_CYCLES)
     return Work(bytes=moved, efficiency=_WINDOWS, cycles=cycles, region="images")
-
-
-def _window(launch: Launch, index: int) -> int:
-    """Elements of a window of which parameters `index` and the next are the sides; 0: unknown."""
-    return (launch.parameter(index) or 0) * (launch.parameter(index + 1) or 0)

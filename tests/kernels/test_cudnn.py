@@ -245,6 +245,37 @@ def test_depthwise_convolutions(
     assert total_ns / 1e3 == pytest.approx(microseconds, rel=0.15)
 
 
+def test_large_windows_in_f32_are_direct(timers: dict[str, KernelTimer]) -> None:
+    """Gradients of filters of 7 x 7 for channels by themselves take what they do in ConvNeXt-B's
+    step on an H100, but for the largest images (benchmarks/real_gpu).
+    """
+    total_ns = 0
+    for channels, edge, number in ((256, 28, 3), (512, 14, 27), (1024, 7, 3)):
+        x, w = [32, channels, edge, edge], [channels, 1, 7, 7]
+        call = _convolution("wgrad", groups=channels, type="f32", x=x, y=x, w=w)
+        total_ns += number * timers["h100"].time(call | {"bytes": 8 * prod(x)}).duration_ns
+    assert total_ns / 1e6 == pytest.approx(35.07, rel=0.05)
+
+
+def test_gradients_of_filters_in_tf32_lie_across(timers: dict[str, KernelTimer]) -> None:
+    """They take what they did on an H100, longer than their images', which lie along the sum. On
+    Ampere both are the same.
+    """
+    x, w = [4, 256, 128, 128], [256, 256, 3, 3]
+    calls = {
+        operation: _convolution(operation, type="f32", compute="tf32", groups=1, x=x, y=x, w=w)
+        | {"bytes": 8 * prod(x)}
+        for operation in ("dgrad", "wgrad")
+    }
+    found = {
+        gpu: [timers[gpu].time(call).duration_ns for call in calls.values()]
+        for gpu in ("h100", "a100")
+    }
+    assert found["h100"][1] / 1e3 == pytest.approx(428.6, rel=0.12)
+    assert found["h100"][1] > 1.3 * found["h100"][0]
+    assert found["a100"][1] < 1.2 * found["a100"][0]
+
+
 # Channels, edge, window, stride, filters and groups: what 64 images take in the forward pass.
 @pytest.mark.parametrize(
     ("sizes", "number", "microseconds"),

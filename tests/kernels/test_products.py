@@ -189,6 +189,36 @@ def test_few_blocks_of_f32_may_be_split(timers: dict[str, KernelTimer]) -> None:
     assert long < 8 * short
 
 
+@pytest.mark.parametrize(("columns", "microseconds"), [(768, 296), (3072, 1160)])
+def test_gradients_of_weights_in_f32_are_split(
+    timers: dict[str, KernelTimer], columns: int, microseconds: float
+) -> None:
+    """Where k lies across in both operands, few tiles of a long sum keep an H100 busy; with other
+    layouts they do not. Measured: ViT's step there (docs/accuracy-operators.md).
+    """
+    gradient, other = (
+        timers["h100"].time(_product(768, columns, 12608, "f32", **layout)).duration_ns
+        for layout in ({"transa": "N", "transb": "T"}, {"transa": "T", "transb": "N"})
+    )
+    assert gradient / 1000 == pytest.approx(microseconds, rel=0.12)
+    assert other > 1.4 * gradient
+
+
+@pytest.mark.parametrize(
+    ("sizes", "microseconds"),
+    [((7168, 4352, 32), 37.4), ((2560, 8192, 64), 29.6), ((5120, 2560, 128), 24.4)],
+)
+def test_large_caches_keep_results(
+    timers: dict[str, KernelTimer], sizes: tuple[int, int, int], microseconds: float
+) -> None:
+    """Of up to 60 MB on L40S, faster than its memory is. Source: ai-dynamo/aiconfigurator@095f58a
+    (Apache-2.0).
+    """
+    assert timers["l40s"].time(_product(*sizes)).duration_ns / 1000 == pytest.approx(
+        microseconds, rel=0.2
+    )
+
+
 def test_batches_and_accumulation_cost(timers: dict[str, KernelTimer]) -> None:
     """A batch costs more than one product and less than as many launches; reading C costs."""
     timer = timers["h100"]
