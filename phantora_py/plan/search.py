@@ -97,7 +97,9 @@ def _families(model: PlanModel) -> Iterator[Refused]:
 
 
 def _widened(model: PlanModel, width: int, refused: Refused) -> list[Choice]:
-    """One table after the other where the time grows least; so many of the best are kept."""
+    """One table after the other where the time grows least; so many of the best are kept. None if
+    they do not fit.
+    """
     states: list[tuple[Choice, Array]] = [((), model.nothing)]
     order = _order(model)
     for table in order:
@@ -106,8 +108,12 @@ def _widened(model: PlanModel, width: int, refused: Refused) -> list[Choice]:
         # Among equals the one that leaves more room, and then the more even one.
         evenness = (ranked[..., :2] ** 2).sum(axis=(-1, -2))
         flat = np.lexsort((evenness.ravel(), scores.ravel()))
-        best = np.stack(np.unravel_index(flat[:width], scores.shape), axis=-1).tolist()
+        # Behind these are options that are refused.
+        flat = flat[: min(width, int(np.isfinite(scores).sum()))]
+        best = np.stack(np.unravel_index(flat, scores.shape), axis=-1).tolist()
         states = [((*states[before][0], option), ranked[before, option]) for before, option in best]
+        if not states:
+            return []
     places = np.argsort(order)
     return [tuple(choice[place] for place in places) for choice, _ in states]
 

@@ -16,6 +16,7 @@ from phantora_runs import PROGRAMS, Phantora
 
 from phantora_py.agent.output import LAST_WORDS, SAID_ABOVE
 from phantora_py.data import RunData
+from phantora_py.launch import fork_servers
 
 pytestmark = pytest.mark.torch
 
@@ -133,7 +134,9 @@ def test_objects_above_the_values_threshold(failing_phantora: Phantora) -> None:
 @pytest.mark.parametrize("victim", ["sim_server", "launch.starter"])
 def test_a_process_of_ours_that_is_killed(failing_phantora: Phantora, victim: str) -> None:
     """Exit code 70 and one message; the ranks go with it."""
-    process, path = failing_phantora.start(["--ranks", "2"], [PROGRAM, "never"])
+    # Its starter is its own child, not a fork server's.
+    alone = {fork_servers.FOLDER: ""}
+    process, path = failing_phantora.start(["--ranks", "2"], [PROGRAM, "never"], alone)
     with process:
         assert process.stdout is not None
         assert process.stderr is not None

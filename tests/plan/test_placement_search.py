@@ -9,7 +9,7 @@ from placement_tasks import least_of_all_ns, random_tables, task
 from phantora_py.plan.baselines import baselines
 from phantora_py.plan.curves import measure
 from phantora_py.plan.model import MEMORY, Machine, PlanModel
-from phantora_py.plan.search import search
+from phantora_py.plan.search import _families, _widened, search
 from phantora_py.plan.symmetry import Symmetry
 from phantora_py.plan.tables import read_table
 from sim_server.cluster import Layout, load_cluster
@@ -123,3 +123,12 @@ def test_collectives_that_nobody_uses_take_nothing() -> None:
         ]
         alone = PlanModel(pure, 1024, machine)
         assert found <= alone.cost_ns(search(alone, "beam")[0]) * 1.0001
+
+
+def test_a_beam_keeps_to_its_options() -> None:
+    """A beam that is wider than what is allowed has none of the refused options."""
+    random = np.random.default_rng(4)
+    model = task(random_tables(10, random), Layout(2, 2), random)
+    for refused in _families(model):
+        for choice in _widened(model, 32, refused):
+            assert all(refused[t][option] == 0 for t, option in enumerate(choice))
