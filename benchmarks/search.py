@@ -5,8 +5,9 @@
 Ten spaces of 24 or 27 layouts of the examples (`search_spaces`), most with some that do not fit:
 each is swept in full, and then searched. A cost is the processors' time of all runs, as recorded
 when they were carried out: results are kept in FOLDER, so that another time costs little. The
-search's own work counts as its cost, the sweep's does not. The last three spaces were left aside
-while the search was made. All of it takes an hour of two cores.
+search's own work counts as its cost, the sweep's does not, and imports that runs share count for
+neither. The last three spaces were left aside while the search was made. All of it takes half an
+hour of two cores.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from phantora_py.advice.space import Space, read_space
 from phantora_py.compare.comparison import Configuration as Read
 from phantora_py.compare.comparison import compare, read_configuration
 from phantora_py.compare.fastest import find_fastest
+from phantora_py.launch import fork_servers
 from phantora_py.sweep.engines.local import LocalEngine
 from phantora_py.sweep.plan import Configuration
 from phantora_py.sweep.results import Result, Results
@@ -70,7 +72,8 @@ def main() -> None:
     table = Table("An exhaustive sweep and a search, in seconds of processors", _COLUMNS)
     ratios: dict[str, float] = {}
     for name in [*_SPACES, *_LEFT_ASIDE][: chosen.spaces]:
-        one = _compare(name, folder / name, chosen.jobs)
+        with fork_servers.offered():  # as both commands do
+            one = _compare(name, folder / name, chosen.jobs)
         ratios[name] = one.search_s / one.sweep_s
         table.add(
             name + (" (left aside)" if name in _LEFT_ASIDE else ""),

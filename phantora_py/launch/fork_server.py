@@ -207,6 +207,7 @@ def main() -> NoReturn:
     _show(b"")  # Where that is not possible there is no server.
     del os.environ[ROOM]
     folder, key = sys.argv[1:]
+    os.chdir(folder)
     wants = json.load(sys.stdin)
     of_program = [imports.Import(module, tuple(names)) for module, names in wants["imports"]]
     if unfit := imports.preload(of_program, wants["left_out"], wants["of_ranks"]):

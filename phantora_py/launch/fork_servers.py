@@ -4,7 +4,7 @@ Importing PyTorch takes most of the time of a short run. Whoever starts many run
 folder (`offered`). There, under a key of all that a starter depends on:
 
     KEY.seen      a run was here; the next one starts a fork server beside its own starter
-    KEY.started   it has done so
+    KEY.started   it has done so; what the server is to import
     KEY           the server's socket; from now on starters are forked
     KEY.log       what the server has to say
 
@@ -173,23 +173,23 @@ def _prepare(
     if not seen.exists():
         seen.touch()
         return
-    path.with_suffix(".started").open("x").close()
-    with path.with_suffix(".log").open("wb") as log:
-        process = subprocess.Popen(
-            [
-                *module_command("phantora_py.launch.fork_server", *flags),
-                *(str(path.parent), path.name),
-            ],
-            env={**environment, ROOM: "-" * ROOM_BYTES},
-            cwd=path.parent,
-            stdin=subprocess.PIPE,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-    assert process.stdin is not None
-    with process.stdin:
-        process.stdin.write(json.dumps(wants.to_json()).encode())
+    started = path.with_suffix(".started")
+    with started.open("x") as file:
+        json.dump(wants.to_json(), file)
+    command = module_command("phantora_py.launch.fork_server", *flags)
+    log = (str(path.with_suffix(".log")), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    # Nobody waits for it: it outlives this run.
+    os.posix_spawn(
+        command[0],
+        [*command, str(path.parent), path.name],
+        {**environment, ROOM: "-" * ROOM_BYTES},
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, str(started), os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, *log),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ],
+        setsid=True,
+    )
 
 
 def _read_line(server: socket.socket) -> dict[str, Any]:
