@@ -6,8 +6,8 @@ Ten spaces of 24 or 27 layouts of the examples (`search_spaces`), most with some
 each is swept in full, and then searched. A cost is the processors' time of all runs, as recorded
 when they were carried out: results are kept in FOLDER, so that another time costs little. The
 search's own work counts as its cost, the sweep's does not, and imports that runs share count for
-neither. The last three spaces were left aside while the search was made. All of it takes half an
-hour of two cores.
+neither. The last three spaces were left aside while the search was made. All of it takes more
+than an hour of two cores.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python -m phantora_py.launch.fork_server FOLDER KEY < WANTS
 
 See `fork_servers` for who starts it, and for the files in FOLDER. WANTS is a JSON object:
-`imports`, `left_out` and `of_ranks`, as of `imports.preload`.
+`imports`, `left_out` and `of_ranks`, as of `imports.share`.
 
 A run connects and sends one line, a `Request` as JSON, with the descriptors of the starter's end of
 its socket pair, of its standard output and of its standard error. It is told `{"refused": why}`, or
@@ -210,7 +210,7 @@ def main() -> NoReturn:
     os.chdir(folder)
     wants = json.load(sys.stdin)
     of_program = [imports.Import(module, tuple(names)) for module, names in wants["imports"]]
-    if unfit := imports.preload(of_program, wants["left_out"], wants["of_ranks"]):
+    if unfit := imports.share(of_program, wants["left_out"], wants["of_ranks"]):
         raise SystemExit(f"no run can be forked from this: {unfit}")
     server = ForkServer(Path(folder), key)
     asked = server.serve()

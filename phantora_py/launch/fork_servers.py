@@ -76,7 +76,7 @@ def offered() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Wants:
-    """What a server is to import: see `imports.preload`."""
+    """What a server is to import: see `imports.share`."""
 
     imports: Sequence[imports.Import]
     left_out: Sequence[str]

@@ -78,22 +78,29 @@ def shareable(imports: Sequence[Import], left_out: Collection[str]) -> list[Impo
 def preload(
     imports: Sequence[Import], left_out: Collection[str], of_ranks: Collection[str]
 ) -> dict[str, str]:
-    """Imports all but the packages `left_out`, and makes ready what ranks share for PyTorch's
-    operators.
+    """Imports all but the packages `left_out`.
 
     `of_ranks`: environment variables that differ between ranks; the others are set already.
     Returns packages that have to be left out next time, with the reasons; if there are any, no rank
     can be forked from this process.
     """
     unfit: dict[str, str] = {}
+    with _asking_nvml():
+        for one in imports:
+            if one.package in left_out or one.is_done():
+                continue
+            reason = _import(one, of_ranks)
+            if reason is not None:
+                unfit.setdefault(one.package, reason)
+    return unfit
+
+
+def share(
+    imports: Sequence[Import], left_out: Collection[str], of_ranks: Collection[str]
+) -> dict[str, str]:
+    """As `preload`, and makes ready all that ranks take from the process they are forked from."""
     with zygote.seldom_collected():
-        with _asking_nvml():
-            for one in imports:
-                if one.package in left_out or one.is_done():
-                    continue
-                reason = _import(one, of_ranks)
-                if reason is not None:
-                    unfit.setdefault(one.package, reason)
+        unfit = preload(imports, left_out, of_ranks)
         torch = sys.modules.get("torch")
         if torch is not None and not unfit and torch.version.cuda:
             from phantora_py.rank.small_operations import small_operations  # noqa: PLC0415

@@ -149,7 +149,7 @@ class Starter:
             if os.environ.get(name) != value
         }
         imports_wanted = imports.wanted(plan.form, plan.target, for_several=plan.ranks > 1)
-        return imports.preload(imports_wanted, plan.left_out, of_ranks)
+        return imports.share(imports_wanted, plan.left_out, of_ranks)
 
     def _make_first(self, start: RankStart) -> None:
         limit = int(Path("/proc/sys/kernel/pid_max").read_text())

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -95,10 +95,9 @@ class Runs:
         self.run()
 
 
-def await_(what: object, limit_s: float = LIMIT_S) -> None:
+def await_(what: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
     """Waits until `what()` is true."""
     deadline_s = time.monotonic() + limit_s
-    assert callable(what)
     while not what():
         assert time.monotonic() < deadline_s
         time.sleep(0.05)
