@@ -23,23 +23,32 @@ import time
 # (assumed).
 _LIMIT_S = 10
 _PAUSE_S = 0.01
+# A program takes milliseconds to start; on a busy machine a hundred times that (assumed).
+_START_LIMIT_S = 0.5
+# A process may be born while the others are looked at, and the one that started it end.
+_LOOKS = 2
 
 
 def main() -> None:
     run_dir, partial_file, output_file = sys.argv[1:]
     sys.stdin.buffer.read()
-    deadline = time.monotonic() + _LIMIT_S
-    while time.monotonic() < deadline:
-        remaining = find_processes(run_dir)
-        if not remaining:
-            break
-        for pid in remaining:
-            kill(pid)
-        time.sleep(_PAUSE_S)
+    end_processes(run_dir)
     shutil.rmtree(run_dir, ignore_errors=True)
     if is_replaceable(output_file):
         with contextlib.suppress(FileNotFoundError):
             os.replace(partial_file, output_file)
+
+
+def end_processes(run_dir: str) -> None:
+    """Kills the run's processes until there are none in several looks."""
+    start = time.monotonic()
+    looks = 0
+    while looks < _LOOKS and (taken := time.monotonic() - start) < _LIMIT_S:
+        found, starting = find_processes(run_dir)
+        for pid in found:
+            kill(pid)
+        looks = 0 if found or (starting and taken < _START_LIMIT_S) else looks + 1
+        time.sleep(_PAUSE_S)
 
 
 def is_replaceable(path: str) -> bool:
@@ -50,20 +59,41 @@ def is_replaceable(path: str) -> bool:
         return True
 
 
-def find_processes(run_dir: str) -> list[int]:
-    """Processes that were started with PHANTORA_RUN_DIR=run_dir; zombies have no environment."""
+def find_processes(run_dir: str) -> tuple[list[int], bool]:
+    """Processes that were started with PHANTORA_RUN_DIR=run_dir, and whether there are some that
+    may turn out to be.
+    """
     mark = b"PHANTORA_RUN_DIR=" + os.fsencode(run_dir)
     found = []
+    starting = False
     for entry in os.listdir("/proc"):
         if entry.isdecimal():
             try:
                 with open(f"/proc/{entry}/environ", "rb") as file:
-                    environment = file.read().split(b"\0")
+                    environment = file.read()
+                if mark in environment.split(b"\0"):
+                    found.append(int(entry))
+                elif not environment and is_starting(entry):
+                    starting = True
             except OSError:
                 continue  # It has ended, or it belongs to somebody else.
-            if mark in environment:
-                found.append(int(entry))
-    return found
+    return found, starting
+
+
+def is_starting(entry: str) -> bool:
+    """Whether a process without environment may be in its execve, where it has none for a moment:
+    it has a program, which threads of the kernel and zombies do not, and is younger than this one.
+
+    Raises: OSError if it has no program.
+    """
+    os.readlink(f"/proc/{entry}/exe")
+    return start_time(entry) >= start_time("self")
+
+
+def start_time(entry: str) -> int:
+    """In clock ticks since the machine's start. Source: proc_pid_stat(5), field 22."""
+    with open(f"/proc/{entry}/stat", "rb") as file:
+        return int(file.read().rpartition(b")")[2].split()[19])
 
 
 def kill(pid: int) -> None:
