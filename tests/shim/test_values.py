@@ -92,6 +92,13 @@ def test_lookups_write_their_results_alone(tmp_path: Path) -> None:
     assert result == {name: "77" * 8 for name in known} | {name: "00" * 8 for name in written}
 
 
+def test_a_concatenation_reads_its_inputs_alone(tmp_path: Path) -> None:
+    """What else is in its arguments was never set: it is no memory that the kernel writes."""
+    run = RankRun("values_rank.py", "concatenated", tmp_path, settings=load_gpu("h100").shim_keys())
+    assert run.results == [{}]
+    assert run.synthetic_bytes() == []
+
+
 def test_launches_may_write_what_earlier_ones_were_given(tmp_path: Path) -> None:
     """Not what these could only read, nor what was freed since."""
     run = RankRun(

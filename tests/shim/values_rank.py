@@ -262,6 +262,45 @@ def lookups() -> dict[str, str]:
     return found
 
 
+class _Inputs(ctypes.Structure):
+    """CatArrInputTensorMetadata<OpaqueType<4>, unsigned, 128, 1>, without its last members."""
+
+    _fields_ = [
+        ("input", ctypes.c_void_p * 128),
+        ("offset", ctypes.c_uint * 128),
+        ("dimSize", ctypes.c_uint * 128),
+        ("nElements", ctypes.c_uint * 128),
+    ]
+
+
+class _SizeStride(ctypes.Structure):
+    """TensorSizeStride<unsigned, 4>."""
+
+    _fields_ = [("tensorSize", ctypes.c_uint * 4), ("tensorStride", ctypes.c_uint * 4)]
+
+
+def concatenated() -> dict[str, str]:
+    """One tensor of what nobody knows. The places of more tensors, and of more dimensions, hold
+    what was on the stack: an address of pinned memory.
+    """
+    pinned = ctypes.c_void_p()
+    assert cuda.cudaMallocHost(ctypes.byref(pinned), size_t(256)) == 0
+    address = pinned.value or 0
+    inputs = _Inputs((allocate(4).value, *[address] * 127))
+    inputs.dimSize[0] = inputs.nElements[0] = 1
+    half = (1, 1, address & 0xFFFFFFFF, address >> 32)
+    shape = _SizeStride(half, half)
+    name = (
+        "_ZN2at6native12_GLOBAL__N_135CatArrayBatchedCopy_alignedK_contigINS1_10OpaqueTypeILj4EEEj"
+        "Li1ELi128ELi1ELi16EEEvPT_NS1_25CatArrInputTensorMetadataIS5_T0_XT2_EXT3_EEE"
+        "NS1_16TensorSizeStrideIS8_Lj4EEEiS8_"
+    )
+    sizes = [8, ctypes.sizeof(inputs), ctypes.sizeof(shape), 4, 4]
+    code = fat_binary(cubin({name: sizes}), packed=False)
+    _launch(name, allocate(4), inputs, shape, ctypes.c_int(0), ctypes.c_uint(1), code=code)
+    return {}
+
+
 def kept_addresses() -> dict[str, str]:
     """What a kernel was given may be written by a later one that is not."""
     given, read, freed, other = (upload(b"\x77" * 8) for _ in range(4))

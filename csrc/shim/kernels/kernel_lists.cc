@@ -122,6 +122,14 @@ std::vector<const void*> listed_tensors(const SizeReader& reader, const LaunchSh
     }
     return listed;
   }
+  if (reader.kind == Kind::Concatenation) {
+    // The grid's y is the number of inputs. What lies behind them in the list was never set.
+    if (shape.grid[1] > reader.count) return listed;
+    for (std::size_t input = 0; input < shape.grid[1]; ++input) {
+      listed.push_back(at<const void*>(argument, sizeof(void*) * input));
+    }
+    return listed;
+  }
   if (reader.kind != Kind::TensorList || tensor_list_elements(reader, shape, argument) == kUnknownSize) return listed;
   const TensorList list = tensor_list(reader, shape);
   std::size_t before = list.tensors;  // the blocks of a tensor stand together

@@ -57,7 +57,8 @@ struct SizeReader {
 
 // Whether a reader's structure lists tensors (listed_tensors below).
 inline bool lists_tensors(SizeReader::Kind kind) noexcept {
-  return kind == SizeReader::Kind::TensorList || kind == SizeReader::Kind::Addresses;
+  return kind == SizeReader::Kind::TensorList || kind == SizeReader::Kind::Addresses ||
+         kind == SizeReader::Kind::Concatenation;
 }
 
 // The readers that parameter `index` of type `type` (demangled) needs; none for most types.

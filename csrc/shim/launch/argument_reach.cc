@@ -66,7 +66,7 @@ bool is_wide_integer(std::string_view type) noexcept {
 }
 
 // Structures that hold numbers alone, and an enumeration. Source: aten/src/ATen/cuda/detail/OffsetCalculator.cuh,
-// aten/src/ATen/native/cuda/MemoryAccess.cuh; of FBGEMM fixed_divisor.cuh and embedding_common.h.
+// aten/src/ATen/native/cuda/MemoryAccess.cuh, Shape.cu; of FBGEMM fixed_divisor.cuh and embedding_common.h.
 bool holds_numbers(std::string_view type) noexcept {
   constexpr std::string_view kStructures[] = {"OffsetCalculator<",
                                               "TrivialOffsetCalculator<",
@@ -74,6 +74,7 @@ bool holds_numbers(std::string_view type) noexcept {
                                               "at::native::memory::LoadWithoutCast",
                                               "at::native::memory::StoreWithCast<",
                                               "at::native::memory::StoreWithoutCast",
+                                              "at::native::(anonymous namespace)::TensorSizeStride<",
                                               "fbgemm_gpu::FixedDivisor",
                                               "fbgemm_gpu::BoundsCheckMode"};
   return std::any_of(std::begin(kStructures), std::end(kStructures),
@@ -349,7 +350,8 @@ void add_words(const void* argument, std::size_t bytes, Reached& reached) {
 // False: it is not the list that its type promises.
 bool add_list(const SizeReader& reader, const LaunchShape& shape, const void* argument, Reached& reached) {
   const auto tensors = listed_tensors(reader, shape, argument);
-  reached.written.insert(reached.written.end(), tensors.begin(), tensors.end());
+  auto& reaches = reader.kind == SizeReader::Kind::Concatenation ? reached.read : reached.written;
+  reaches.insert(reaches.end(), tensors.begin(), tensors.end());
   return !tensors.empty();
 }
 
