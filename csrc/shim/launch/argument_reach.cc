@@ -65,8 +65,9 @@ bool is_wide_integer(std::string_view type) noexcept {
   return type == "long" || type == "unsigned long" || type == "long long" || type == "unsigned long long";
 }
 
-// Structures that hold numbers alone, and an enumeration. Source: aten/src/ATen/cuda/detail/OffsetCalculator.cuh,
-// aten/src/ATen/native/cuda/MemoryAccess.cuh, Shape.cu; of FBGEMM fixed_divisor.cuh and embedding_common.h.
+// Structures that hold numbers alone, a text, and an enumeration; what they do not use is never set, and may look like
+// an address. Source: aten/src/ATen/cuda/detail/OffsetCalculator.cuh, aten/src/ATen/native/cuda/MemoryAccess.cuh,
+// Shape.cu, Nonzero.cu and TensorCompare.cu; of FBGEMM fixed_divisor.cuh and embedding_common.h.
 bool holds_numbers(std::string_view type) noexcept {
   constexpr std::string_view kStructures[] = {"OffsetCalculator<",
                                               "TrivialOffsetCalculator<",
@@ -75,6 +76,8 @@ bool holds_numbers(std::string_view type) noexcept {
                                               "at::native::memory::StoreWithCast<",
                                               "at::native::memory::StoreWithoutCast",
                                               "at::native::(anonymous namespace)::TensorSizeStride<",
+                                              "at::native::(anonymous namespace)::TensorDims<",
+                                              "at::native::Msg",
                                               "fbgemm_gpu::FixedDivisor",
                                               "fbgemm_gpu::BoundsCheckMode"};
   return std::any_of(std::begin(kStructures), std::end(kStructures),
