@@ -52,8 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--chakra",
         type=Path,
         metavar="DIR",
-        help="write execution traces in the format of MLCommons Chakra, a file per rank "
-        "(docs/traces.md)",
+        help="write execution traces in the format of MLCommons Chakra, a file per rank, or per "
+        "class of a folded run (docs/traces.md)",
     )
     view.add_argument(
         "--memory-snapshot",
@@ -68,6 +68,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="list kernels by class, tier and share of time, the least certain first",
     )
     view.add_argument("--rank", type=int, metavar="N", help="print the output of this rank")
+    parser.add_argument(
+        "--every-rank",
+        action="store_true",
+        help="with --chakra, of a folded run: a file per rank, for simulators that know no classes",
+    )
     parser.add_argument(
         "--per-iteration",
         action="append",
@@ -119,6 +124,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the report. Raises: UsageError after that if the file is of a run that broke off."""
     if arguments.trace is None and (arguments.trace_ranks or arguments.trace_iterations):
         raise UsageError("--trace-ranks and --trace-iterations say what --trace OUT is to write.")
+    if arguments.chakra is None and arguments.every_rank:
+        raise UsageError("--every-rank says of which ranks --chakra DIR is to write files.")
     iteration = checked_iteration(arguments.iteration)
     data = RunData(arguments.file, iteration)
     told = _told(arguments.per_iteration, data.ranks)
@@ -126,7 +133,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.trace is not None:
         _write_trace(data, arguments)
     elif arguments.chakra is not None:
-        _write_chakra(data, arguments.chakra)
+        _write_chakra(data, arguments.chakra, arguments.every_rank)
     elif arguments.memory_snapshot is not None:
         _write_snapshot(data, arguments.memory_snapshot)
     elif arguments.rank is not None:
@@ -222,10 +229,10 @@ def _write_trace(data: RunData, arguments: argparse.Namespace) -> None:
     print(f"Wrote {arguments.trace} ({several}{size})")
 
 
-def _write_chakra(data: RunData, directory: Path) -> None:
+def _write_chakra(data: RunData, directory: Path, every_rank: bool) -> None:
     from phantora_py.traces.chakra import write_chakra  # noqa: PLC0415 - as above
 
-    files = write_chakra(data, directory)
+    files = write_chakra(data, directory, every_rank=every_rank)
     size = size_text(sum(file.stat().st_size for file in files))
     print(f"Wrote {directory} ({len(files)} files, {size})")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ from phantora_py.agent.parts import Outcome
 from phantora_py.data import OF_TRACES, SCHEMA
 from phantora_py.runs.simulated_file import Watch, simulate_into
 from phantora_py.traces.folder import Kernels, TraceFolder, kernels_of, read_folder
+from sim_server.chakra.files import Trace
+from sim_server.chakra.graph import Step
 from sim_server.cluster import Cluster, place
 from sim_server.collectives.version import NEWEST
 from sim_server.errors import UsageError
@@ -51,15 +53,18 @@ def simulate_trace(
         SyntheticRank(
             rank,
             TracedProgram(
-                *(rank, steps, folder.groups, _works(folder, rank, kernels[rank], timer)),
+                *(rank, steps, folder.groups, _works(trace, steps, known, timer)),
                 numbers=numbers,
+                is_folded=folder.fold is not None,
             ).play(),
         )
-        for rank, steps in enumerate(folder.steps)
+        for rank, trace, steps, known in zip(
+            folder.traced, folder.traces, folder.steps, kernels, strict=True
+        )
     ]
 
     def play(simulation: Simulation, write: Callable[[str, bytes], None]) -> None:
-        drive(simulation, ranks, dict.fromkeys(range(folder.ranks), 0), write)
+        drive(simulation, ranks, dict.fromkeys(folder.traced, 0), write)
 
     def refusal(error: Exception) -> UsageError:
         return UsageError(f"{folder.path} cannot be simulated: {error}")
@@ -68,10 +73,12 @@ def simulate_trace(
     return simulate_into(output, start, settings, timer, watch=watch, play=play, refusal=refusal)
 
 
-def _works(folder: TraceFolder, rank: int, kernels: Kernels, timer: TracedTimer) -> dict[int, Any]:
+def _works(
+    trace: Trace, steps: Sequence[Step], kernels: Kernels, timer: TracedTimer
+) -> dict[int, Any]:
     """By node, the signature of each kernel."""
     works: dict[int, Any] = {}
-    for step in folder.steps[rank]:
+    for step in steps:
         if step.is_host or step.is_communication or {"copy", "fill_bytes"} & set(step.attributes):
             continue
         number = step.attributes.get("signature")
@@ -82,7 +89,7 @@ def _works(folder: TraceFolder, rank: int, kernels: Kernels, timer: TracedTimer)
         signature = kernels.signatures.get(number) if type(number) is int else None
         if signature is None:
             raise UsageError(
-                f"{folder.traces[rank].path} is damaged: node {step.id} has the signature "
+                f"{trace.path} is damaged: node {step.id} has the signature "
                 f"{number!r}, which is not in its metadata."
             )
         works[step.id] = signature
@@ -114,6 +121,7 @@ def _settings(folder: TraceFolder, cluster: Cluster) -> Settings:
         nccl_environment=variables,
         nccl_version=folder.whole_number("nccl_version") or NEWEST,
         other_gpus=others,
+        fold=folder.fold,
     )
 
 
@@ -145,4 +153,5 @@ def _describe(folder: TraceFolder, settings: Settings) -> dict[str, Any]:
         "notes": _NOTES,
         "versions": {"phantora": __version__},
         "seed": 0,
+        **({} if folder.fold is None else {"fold": folder.fold.to_dict()}),
     }

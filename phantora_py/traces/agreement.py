@@ -27,7 +27,7 @@ def disagreements(folder: TraceFolder) -> Iterator[str]:
     collectives: defaultdict[str, dict[int, list[Step]]] = defaultdict(dict)
     sends: defaultdict[tuple[str, int, int], list[Step]] = defaultdict(list)
     receives: defaultdict[tuple[str, int, int], list[Step]] = defaultdict(list)
-    for rank, steps in enumerate(folder.steps):
+    for rank, steps in zip(folder.traced, folder.steps, strict=True):
         for step in sorted(steps, key=lambda one: one.id):
             if not step.is_communication:
                 continue
@@ -41,7 +41,11 @@ def disagreements(folder: TraceFolder) -> Iterator[str]:
                 yield f"rank {rank}, node {step.id}: it is of ranks {pair[1]} and {pair[2]}"
             (sends if is_send else receives)[pair].append(step)
     for group, by_rank in sorted(collectives.items()):
-        yield from _of_group(group, folder.groups.get(group), by_rank)
+        ranks = folder.groups.get(group)
+        for rank in ranks or ():
+            if (stand_in := folder.stand_in(rank)) in by_rank:
+                by_rank.setdefault(rank, by_rank[stand_in])
+        yield from _of_group(group, ranks, by_rank)
     for pair in sorted({*sends, *receives}):
         yield from _of_pair(pair, sends[pair], receives[pair])
 

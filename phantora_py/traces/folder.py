@@ -1,4 +1,4 @@
-"""A folder of Chakra traces, one file a rank, as programs that ranks play."""
+"""A folder of Chakra traces, one file a rank (or a class of ranks), as programs that ranks play."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from phantora_py.traces.classes import fold_of
 from phantora_py.traces.kineto import read_profiles
 from sim_server.chakra.files import Trace, Value, read_trace
 from sim_server.chakra.graph import Step, in_order
@@ -26,6 +27,7 @@ from sim_server.files.schema import (
     text,
     whole,
 )
+from sim_server.fold import Fold
 from sim_server.kernels import Tier
 from sim_server.timing_cache.entry import signature_key
 
@@ -40,17 +42,27 @@ _TIMING: Check = record(
 
 @dataclass
 class TraceFolder:
-    """The traces of all ranks, in order."""
+    """The traces of the ranks that have one, in order: all, or a representative of each class."""
 
     path: Path
     traces: list[Trace]
     steps: list[list[Step]]
     groups: dict[str, list[int]]
+    fold: Fold | None = None
 
     @property
     def ranks(self) -> int:
-        """How many."""
-        return len(self.traces)
+        """How many the run had."""
+        return len(self.traces) if self.fold is None else self.fold.ranks
+
+    @property
+    def traced(self) -> Sequence[int]:
+        """The ranks of the traces."""
+        return range(len(self.traces)) if self.fold is None else self.fold.representatives
+
+    def stand_in(self, rank: int) -> int:
+        """Whose trace tells of a rank."""
+        return rank if self.fold is None else self.fold.representative(rank)
 
     def whole_number(self, name: str) -> int | None:
         """What the first file says of the run; None: nothing."""
@@ -88,20 +100,29 @@ def read_folder(path: Path) -> TraceFolder:
             "chakra.0.et; `phantora report FILE.phr --chakra DIR` writes such) nor traces of "
             "PyTorch's profiler (.json, .json.gz)."
         )
-    if missing := sorted({*range(max(files) + 1)} - set(files)):
+    first = read_trace(files[min(files)])
+    fold = fold_of(first)
+    expected = range(max(files) + 1) if fold is None else fold.representatives
+    if missing := sorted(set(expected) - set(files)):
         raise UsageError(
             f"{path} lacks the trace of rank {missing[0]}; it has rank {max(files)}'s."
         )
-    traces = [read_trace(files[rank]) for rank in sorted(files)]
-    return _checked(path, traces)
+    if others := sorted(set(files) - set(expected)):
+        raise UsageError(f"{files[others[0]]} is of a rank that its folded run has no trace of.")
+    traces = [first, *(read_trace(files[rank]) for rank in sorted(files)[1:])]
+    return _checked(path, traces, fold)
 
 
-def _checked(path: Path, traces: list[Trace]) -> TraceFolder:
+def _checked(path: Path, traces: list[Trace], fold: Fold | None = None) -> TraceFolder:
     steps = []
-    for rank, trace in enumerate(traces):
-        told = trace.metadata.get("ranks", len(traces))
-        if told != len(traces):
-            raise UsageError(f"{trace.path} is of a run of {told} ranks; {path} has {len(traces)}.")
+    count = len(traces) if fold is None else fold.ranks
+    ranks = range(count) if fold is None else fold.representatives
+    for rank, trace in zip(ranks, traces, strict=True):
+        told = trace.metadata.get("ranks", count)
+        if told != count:
+            raise UsageError(f"{trace.path} is of a run of {told} ranks; {path} has {count}.")
+        if fold_of(trace) != fold:
+            raise UsageError(f"{trace.path} is of a run that was folded in another way.")
         if trace.metadata.get("rank", rank) != rank:
             own = trace.metadata["rank"]
             raise UsageError(f"{trace.path} is the trace of rank {own}, by what it says.")
@@ -111,7 +132,7 @@ def _checked(path: Path, traces: list[Trace]) -> TraceFolder:
             steps.append(in_order(trace.nodes))
         except Fault as fault:
             raise UsageError(f"{trace.path} is damaged: {fault}") from fault
-    return TraceFolder(path, traces, steps, _groups(traces))
+    return TraceFolder(path, traces, steps, _groups(traces, count), fold)
 
 
 def _require_sizes_of_input(trace: Trace) -> None:
@@ -123,18 +144,18 @@ def _require_sizes_of_input(trace: Trace) -> None:
         )
 
 
-def _groups(traces: Sequence[Trace]) -> dict[str, list[int]]:
-    """By name. Raises: UsageError if files disagree."""
+def _groups(traces: Sequence[Trace], count: int) -> dict[str, list[int]]:
+    """By name, of `count` ranks. Raises: UsageError if files disagree."""
     groups: dict[str, list[int]] = {}
     for trace in traces:
         for name, value in trace.metadata.items():
             if not name.startswith("process_group/"):
                 continue
-            ranks = _ranks_of(trace, name, value, len(traces))
+            ranks = _ranks_of(trace, name, value, count)
             if groups.setdefault(name.partition("/")[2], ranks) != ranks:
                 raise UsageError(f"{trace.path}: {name} has other ranks than in other files.")
     for name in _WORLD:
-        groups.setdefault(name, list(range(len(traces))))
+        groups.setdefault(name, list(range(count)))
     return groups
 
 

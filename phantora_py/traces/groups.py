@@ -53,11 +53,12 @@ def joining_of(step: RecordedStep) -> Joining | None:
 
 
 class Groups:
-    """The communicators of a run. `members`: by number, its ranks in order."""
+    """The communicators of a run. `members`: by number, its ranks in order, absent ones too."""
 
     def __init__(self, data: RunData) -> None:
         """Raises: UsageError if ranks drive several GPUs each."""
         self.members: Mapping[int, list[int]] = data.communicators
+        self._live = frozenset(data.told_settings.live_ranks)
         if _has_several_gpus(data):
             raise UsageError(
                 f"{data.path}: its ranks drive several GPUs each; such runs are not exported."
@@ -74,7 +75,10 @@ class Groups:
             for index, joining in enumerate(own):
                 meetings[joining.meeting, joining.colour].append((joining, rank, index))
         made = {rank: [0] * len(own) for rank, own in joinings.items()}
-        unused = dict(self.members)
+        unused = {
+            number: [rank for rank in members if rank in self._live]
+            for number, members in self.members.items()
+        }
         # Of several with the same members, those that were made first have the lower numbers.
         for (_, colour), come in sorted(meetings.items(), key=lambda one: _begins_ns(one[1])):
             if colour == NO_COLOUR and len(come[0][0].meeting) > 1:

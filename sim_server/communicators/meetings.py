@@ -20,11 +20,13 @@ from sim_server.fold.communicators import Refusal
 from sim_server.fold.runs import runs_of
 from sim_server.log.run_log import Reply, RunLog
 from sim_server.records import RecordKind, ReplyStatus, WaitKind, announced, named_args
-from sim_server.records.communicators import Communicators, Joiner, Member, NewCommunicator
-
-FOLDED_COMMUNICATOR = 1 << 32
-"""Beside the number of a communicator with absent members: its answer has runs (`_in_runs`), first
-of ranks, then of the places of the members that stand for them."""
+from sim_server.records.communicators import (
+    FOLDED_COMMUNICATOR,
+    Communicators,
+    Joiner,
+    Member,
+    NewCommunicator,
+)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,9 @@ from sim_server.records.operations import Operation
 # Source: nccl.h, NCCL_SPLIT_NOCOLOR. Every other number is a colour, negative ones too: NCCL
 # compares them (commGetSplitInfo in its src/init.cc), and PyTorch 2.5 asks for such.
 NO_COLOUR = -1
+FOLDED_COMMUNICATOR = 1 << 32
+"""Beside the number of a communicator with absent members, in the answer to a rank that joins it:
+runs of numbers follow, of its ranks, then of the places of the members that stand for them."""
 
 
 class Member(NamedTuple):

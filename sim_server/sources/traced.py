@@ -8,6 +8,7 @@ is not taken from the trace, nor are kernels whose work the trace describes.
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,6 +38,7 @@ from sim_server.records import (
     StreamFlags,
     WaitKind,
 )
+from sim_server.records.communicators import FOLDED_COMMUNICATOR
 from sim_server.records.writer import announcement, record, signature, wait
 from sim_server.sources.synthetic import Steps
 
@@ -59,6 +61,8 @@ class TracedProgram:
     """By node, the signature of a kernel."""
     numbers: Mapping[str, int] = field(default_factory=dict)
     """Unique ids of groups, the same for all ranks."""
+    is_folded: bool = False
+    """Members of groups may be absent, so a rank says who they are."""
 
     def play(self) -> Steps:
         """The records. Raises: Fault for a node that cannot be simulated."""
@@ -120,6 +124,7 @@ class _Play:
         group = step.text("pg_name")
         if "split_of" in step.attributes:
             parent = self._communicator(step.text("split_of"))
+            self._tell_group(group, parent, step.number("split_index"))
             made = wait(
                 WaitKind.COMM_SPLIT,
                 parent=parent,
@@ -132,7 +137,7 @@ class _Play:
             made = self._meet(group)
         reply = yield self._flush(made)
         assert reply is not None, "a wait is answered"
-        self._communicators[group] = reply.value
+        self._communicators[group] = reply.value & ~FOLDED_COMMUNICATOR
         return b""
 
     def _make_groups(self) -> Steps:
@@ -148,18 +153,26 @@ class _Play:
         for group in sorted(used - made, key=lambda one: self._program.numbers[one]):
             reply = yield self._flush(self._meet(group))
             assert reply is not None, "a wait is answered"
-            self._communicators[group] = reply.value
+            self._communicators[group] = reply.value & ~FOLDED_COMMUNICATOR
         return b""
 
     def _meet(self, group: str) -> bytes:
         ranks = self._ranks(group)
+        unique_id = _ADDED_GROUPS + self._program.numbers[group]
+        self._tell_group(group, unique_id)
         return wait(
             WaitKind.COMM_INIT,
-            unique_id=_ADDED_GROUPS + self._program.numbers[group],
+            unique_id=unique_id,
             size=len(ranks),
             position=ranks.index(self._program.rank),
             host_gap_ns=self._gap(),
         )
+
+    def _tell_group(self, group: str, *meeting: int) -> None:
+        if self._program.is_folded and group in self._program.groups:
+            ranks = list(self._ranks(group))
+            told = {"kind": "group", "meeting": [str(one) for one in meeting], "ranks": ranks}
+            self._out.append(announcement(RecordKind.STATISTICS, json.dumps(told).encode()))
 
     def _ranks(self, group: str) -> Sequence[int]:
         ranks = self._program.groups.get(group)
