@@ -22,12 +22,12 @@ pytestmark = pytest.mark.torch
 PROGRAMS = Path(__file__).parent / "programs"
 # Two nodes of four.
 CLUSTER = ["--cluster", "h100", "--ranks", "8", "--gpus-per-node", "4"]
-LLAMA = [
+LLAMA: list[str | Path] = [
     EXAMPLES / "train_llama.py",
     *("--layers", "2", "--width", "256", "--hidden", "704", "--heads", "4", "--tp", "4"),
     *("--vocabulary", "1024", "--sequence", "256", "--steps", "3", "--fsdp", "2"),
 ]
-FOLDED = {
+FOLDED: dict[str, tuple[list[str], list[str | Path]]] = {
     "tp-fsdp2": (["--fold", "dp", "--mesh", "dp=2,tp=4"], LLAMA),
     "pipeline-dp": (
         ["--fold", "dp", "--mesh", "pp=2,dp=4"],
