@@ -196,10 +196,13 @@ void Rank::feed_wait(const Record& record, Queued queued) {
 // Values take no virtual time. But a rank that was set aside has let virtual time pass, so that it comes back when they
 // were sent, and not when they happened to arrive.
 Nanoseconds Rank::resumes_ns(const Record& record) const {
+  const std::uint64_t lasts = record.arg[ResumeWaitArg::LastsNs];
   if (record.arg[ResumeWaitArg::ValuesNs] > static_cast<std::uint64_t>(kLatestIssue))
     reader_.fail("values are out of range");
+  if (lasts > static_cast<std::uint64_t>(kLatestIssue - fed_ns_)) reader_.fail("a wait lasts too long");
+  const Nanoseconds ends_ns = fed_ns_ + static_cast<Nanoseconds>(lasts);
   const auto values_ns = static_cast<Nanoseconds>(record.arg[ResumeWaitArg::ValuesNs]);
-  return liveness_.is_aside() ? std::max(fed_ns_, values_ns) : fed_ns_;
+  return liveness_.is_aside() ? std::max(ends_ns, values_ns) : ends_ns;
 }
 
 // Nobody waits any more for what the process before has waited for. It may have been in the middle of anything.

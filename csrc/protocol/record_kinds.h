@@ -241,7 +241,7 @@ struct CommSplitWaitArg {
   enum : std::size_t { Parent = 0, Color = 1, Key = 2, Index = 3 };
 };
 struct ResumeWaitArg {
-  enum : std::size_t { ValuesNs = 0 };
+  enum : std::size_t { ValuesNs = 0, LastsNs = 1 };
 };
 struct AlarmWaitArg {
   enum : std::size_t { DeadlineNs = 0, Withdrawn = 1 };

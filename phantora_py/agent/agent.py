@@ -383,7 +383,8 @@ class HostAgent:
         for rank in at_work:
             self._idle.forget(rank)
         others = candidates.keys() - at_work
-        return {rank for rank in others if self._idle.is_idle(rank, candidates[rank])}
+        idle = {rank for rank in others if self._idle.is_idle(rank, candidates[rank])}
+        return {rank for rank in idle if not self._children.is_asked(rank)}
 
     def _show_states(self) -> None:
         if self._states.is_due():

@@ -110,7 +110,8 @@ class StillWatch:
         """Those of `candidates` that are still.
 
         Both mappings are from a rank to its pid; `ranks`: all that live on this host. `others_too`:
-        they are looked at though no candidate is still.
+        they are looked at though no candidate is still. One that lets its children work, maybe
+        since it became a candidate, goes on by itself.
         Raises: OSError or ValueError if the kernel's account of packets cannot be read.
         """
         self.is_quiet = False
@@ -147,7 +148,11 @@ class StillWatch:
             return set()
         if any(after[rank].calls != states[rank].calls for rank in ranks):
             return set()
-        still = {rank for rank in known | found if after[rank] == states[rank]}
+        still = {
+            rank
+            for rank in known | found
+            if after[rank] == states[rank] and not self._channels.gives_way(rank)[0]
+        }
         self._asleep.update({rank: states[rank] for rank in still})
         self.is_quiet = True
         return still

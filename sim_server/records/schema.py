@@ -329,7 +329,10 @@ WAIT_LAYOUTS: Final[Mapping[WaitKind, Layout]] = {
         }
     ),
     WaitKind.RESUME: Layout(
-        args={"values_ns": Arg(0, "when the values that it waited for were sent, if it was aside")}
+        args={
+            "values_ns": Arg(0, "when the values that it waited for were sent, if it was aside"),
+            "lasts_ns": Arg(1, "how long it waits, where that is known: if it is simulated again"),
+        }
     ),
     WaitKind.OUTSIDE: Layout(),
     WaitKind.ALARM: Layout(

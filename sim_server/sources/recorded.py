@@ -28,6 +28,7 @@ from sim_server.records.schema import WAIT_LAYOUTS
 
 _SLOT = position_of(RecordKind.WAIT, "slot")
 _VALUES_NS = WAIT_LAYOUTS[WaitKind.RESUME].args["values_ns"].position
+_LASTS_NS = WAIT_LAYOUTS[WaitKind.RESUME].args["lasts_ns"].position
 _PAYLOAD_BYTES = position_of(RecordKind.SIGNATURE, "bytes")
 # What an act outside costs with host time off. Source: kActNs in csrc/shim/libc/outside.cc.
 _ACT_NS = 1000
@@ -216,12 +217,13 @@ class RecordedRank:
         told, self._resume = self._resume or self._told(slot), None
         woken, self.waits_for = self.waits_for is not None, None
         if kind is WaitKind.RESUME:
-            record["arg"][_VALUES_NS] = 0  # as it was told: another run has other times
+            # As it was told: another run has other times.
+            record["arg"][_VALUES_NS] = record["arg"][_LASTS_NS] = 0
         if told is None:
             return
         if told.came_back_late and not woken:
             self.approximations.outside_waits += not self.literal
-            record["host_gap_ns"] += told.time_ns - told.asked_ns
+            record["arg"][_LASTS_NS] = told.time_ns - told.asked_ns
         elif kind in _WAIT_FOR and told.status == ReplyStatus.DONE and not self.literal:
             self.approximations.polls += 1
             record["id"] = _WAIT_FOR[kind]

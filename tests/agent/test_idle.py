@@ -125,6 +125,7 @@ class Calls:
         self.under_way: set[int] = set()
         self.told_poll_sleeps = iter(lambda: (0, 0), None)
         self.blocks: set[int] = set()
+        self.giving_way: set[int] = set()
 
     def calls(self) -> dict[int, tuple[int, int, bool]]:
         return {
@@ -137,6 +138,9 @@ class Calls:
 
     def blocked(self, rank: int) -> int:
         return int(rank in self.blocks)
+
+    def gives_way(self, rank: int) -> tuple[int, int, bool]:
+        return int(rank in self.giving_way), 1, False
 
 
 def watch(calls: Any) -> StillWatch:
@@ -294,6 +298,18 @@ def test_a_rank_stays_still_until_something_comes_to_it_or_it_goes_on() -> None:
         assert becomes_still(still, {0: waits}) == {0}
         still.got_on(0)
         assert becomes_still(still, {0: works}) == set()
+
+
+def test_a_rank_that_lets_its_children_work_is_not_still() -> None:
+    """It may have begun to since it became a candidate. It goes on by itself, and nobody hears."""
+    calls = Calls()
+    still = watch(calls)
+    with running("read x") as waits, running("while :; do :; done") as works:
+        calls.giving_way = {0}
+        assert becomes_still(still, {0: waits}) == set()
+        calls.giving_way = set()
+        assert becomes_still(still, {0: works}) == set()
+        assert becomes_still(still, {0: waits}) == {0}
 
 
 def test_helpers_are_looked_at_once_after_they_were_called() -> None:

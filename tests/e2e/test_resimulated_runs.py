@@ -28,13 +28,20 @@ def again(path: Path, output: Path, *options: str, exit_code: int = 0) -> dict[s
     return dict(summarise(RunData(output)))
 
 
-@pytest.fixture(params=["ddp", "fsdp", "ddp of 8", "fsdp of 4", "collectives", "clocks"])
+@pytest.fixture(
+    params=["ddp", "fsdp", "counted fsdp", "ddp of 8", "fsdp of 4", "collectives", "clocks"]
+)
 def recorded(request: pytest.FixtureRequest, phantora: Phantora) -> Iterator[Run]:
     """The examples; every kind of collective, splits, sends; sleeps, queries and timed events.
 
-    Ranks that are more than two wait for each other outside, and their helpers as well.
+    Ranks that are more than two wait for each other outside, and their helpers as well; with
+    counted host time two do in each iteration.
     """
     programs: dict[str, tuple[list[str], list[str | Path]]] = {
+        "counted fsdp": (
+            ["--ranks", "2", "--host-time", "counted"],
+            [EXAMPLES / "train_gpt_fsdp.py", *SMALL],
+        ),
         "ddp of 8": (["--ranks", "8"], [EXAMPLES / "train_gpt_ddp.py", *SMALL]),
         "fsdp of 4": (["--ranks", "4"], [EXAMPLES / "train_gpt_fsdp.py", *SMALL]),
         "collectives": (["--ranks", "4"], [EXAMPLES / "check_collectives.py"]),

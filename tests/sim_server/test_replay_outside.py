@@ -152,18 +152,21 @@ def test_what_helpers_do_outside_holds_nobody_up() -> None:
 
 
 def test_an_outside_wait_that_no_act_ended_lasts_as_long() -> None:
-    """A helper's message, or the end of a process; how often that was assumed is told."""
+    """A helper's message, or the end of a process; how often that was assumed is told. It stays a
+    wait, not work of the host, also of one that is simulated once more.
+    """
     sender = Script().gemm(k=1 << 14).synchronise()
     helper_acts(sender, gap=10)
     sender.gemm(gap=10).synchronise()
     waits = Script().gemm().resume().gemm(gap=70).synchronise()
     files = OutsideRanks([sender, waits], make_settings(2), {1: 1}).run()
     ((asked_ns, resumed_ns),) = told(files, 1, WaitKind.RESUME)
+    assert asked_ns < resumed_ns
     check_same(files)
     found, approximations = again(files, slow_gpu(make_settings(2)))
     assert approximations == Approximations(outside_waits=1)
-    assert told(found, 1, WaitKind.RESUME) == [(resumed_ns, resumed_ns)]
-    assert asked_ns < resumed_ns
+    for one in (found, again(files)[0], again(again(files)[0])[0]):
+        assert told(one, 1, WaitKind.RESUME) == [(asked_ns, resumed_ns)]
 
 
 def test_when_values_were_sent_is_of_one_run() -> None:
