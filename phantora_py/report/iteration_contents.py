@@ -297,9 +297,9 @@ def _between_ns(
     times_ns: Nanoseconds, host_ns: Nanoseconds, iterations: Iterations
 ) -> tuple[int, float]:
     """Of one line: from read to read, over the iterations between; 0 if their number varies. Beside
-    it, what the report has of the same iterations. Both are means of reads around iterations that
-    are alike: a host that runs ahead of its GPU until it waits reads unequal times, which are right
-    in the mean alone.
+    it, what the report has of the iterations that lie mostly between these reads. Both are means of
+    reads around iterations that are alike: a host that runs ahead of its GPU until it waits reads
+    unequal times, which are right in the mean alone.
     """
     times_ns = times_ns[(times_ns >= host_ns[0]) & (times_ns <= host_ns[-1])]
     if len(times_ns) < 2:
@@ -314,9 +314,14 @@ def _between_ns(
     around = [iterations.alike[start:stop].all() for start, stop in zip(starts, stops, strict=True)]
     if not any(around):
         return 0, 0.0
-    covered = np.zeros(iterations.count, np.bool_)
-    for start, stop in zip(starts[around], stops[around], strict=True):
-        covered[start:stop] = True
+    is_timed = np.zeros(len(times_ns) - 1, np.bool_)
+    for first in np.flatnonzero(around):
+        is_timed[first : first + reads_each] = True
+    timed_ns = np.concatenate([[0], np.cumsum(np.diff(times_ns) * is_timed)])
+    covered_ns = np.diff(np.interp(host_ns, times_ns, timed_ns))
+    covered = 2 * covered_ns >= np.diff(host_ns)
+    if not covered.any():
+        covered = covered_ns > 0
     clock_ns = int((ends - begins)[around].mean() / between[0])
     return clock_ns, float(iterations.durations_ns[covered].mean())
 

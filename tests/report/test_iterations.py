@@ -244,6 +244,27 @@ def test_a_clock_and_one_slow_iteration(tmp_path: Path) -> None:
     assert abs(clock["difference"]) < 0.05
 
 
+def test_a_clock_that_is_read_first_late_in_a_long_iteration(tmp_path: Path) -> None:
+    """As where a CUDA graph is captured before the loop: what is before the first read is not the
+    clock's.
+    """
+    spans: list[Span] = []
+    markers: list[Marker] = []
+    begin_ns = 0
+    for number, lasts_ns in enumerate([1000, 1000, 5000, *[1000] * 7]):
+        end_ns = begin_ns + lasts_ns
+        spans.append((KERNEL, begin_ns, begin_ns, end_ns))
+        if number > 1:
+            markers.append((0, end_ns - 990, MarkerKind.CLOCK_READ, "train.py:7 main"))
+        markers += steps(0, end_ns - 2)
+        begin_ns = end_ns
+    iterations = summarise(make_run(tmp_path / "a.phr", [spans], markers))["iterations"]
+    clock = iterations["script_clock"]
+    assert clock is not None
+    assert (iterations["median_ns"], clock["iteration_ns"]) == (1000, 1000)
+    assert clock["difference"] == 0
+
+
 def test_a_clock_around_sequences_of_other_lengths(tmp_path: Path) -> None:
     """The program reads it before the last launches of an iteration, or after them: all iterations
     are looked at, as in the report.
