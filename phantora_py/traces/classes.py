@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from phantora_py.data.schema import MOST_RANKS
 from sim_server.chakra.files import Trace
 from sim_server.errors import UsageError
 from sim_server.files.schema import Fault, parse
@@ -30,9 +31,12 @@ def fold_of(trace: Trace) -> Fold | None:
     if told is None:
         return None
     try:
-        return Fold.from_dict(parse(str(told)))
-    except (Fault, ValueError, LookupError, TypeError) as fault:
+        fold = Fold.from_dict({**parse(str(told)), "witnesses": ()})
+        if fold.ranks > MOST_RANKS:
+            raise Fault(f"{fold.ranks} ranks are more than {MOST_RANKS}")
+    except (Fault, ValueError, LookupError, TypeError, ArithmeticError) as fault:
         raise UsageError(f"{trace.path} is damaged: {FOLD}: {fault}") from fault
+    return fold
 
 
 def map_of(

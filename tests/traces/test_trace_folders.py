@@ -116,6 +116,26 @@ def test_ranks_that_are_missing_by_what_files_say(
     assert "is the trace of rank 3" in refusal(capsys, path)
 
 
+@pytest.mark.parametrize(
+    "fold",
+    [
+        "{",
+        "[]",
+        "7",
+        '{"mesh": []}',
+        '{"mesh": [["dp", 2]]}',
+        '{"mesh": [["dp", 1000000000, true]], "witnesses": [3]}',
+        '{"mesh": [["dp", 1e999, true]]}',
+        '{"mesh": [["dp", 2, true]], "apart": ["0-9"]}',
+        '{"mesh": [["dp", 2, true]], "apart": 7}',
+    ],
+)
+def test_damaged_folds(capsys: pytest.CaptureFixture[str], tmp_path: Path, fold: str) -> None:
+    """Of a run that was folded, the files say how: not everything is a fold, or a small one."""
+    path = write_folder(tmp_path / "a", [PROGRAM], {"fold": fold})
+    assert "trace.0.et is damaged: fold: " in refusal(capsys, path)
+
+
 def test_traces_of_which_sizes_meant_something_else(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
