@@ -29,7 +29,7 @@ def lines(outcomes: Sequence[Outcome], left_out: Sequence[Run]) -> list[str]:
             f"{run.sequence} tokens, {run.batch} x {run.accumulate}"
             for run in left_out
         ]
-        found.append(f"Of the sample {len(names)} runs were not simulated: {'; '.join(names)}.")
+        found.append(f"Not simulated, of the sample: {'; '.join(names)}.")
     return found
 
 

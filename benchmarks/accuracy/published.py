@@ -140,10 +140,8 @@ def _nanotron(row: dict[str, str]) -> Run:
         *("--batch", str(batch), "--accumulate", str(accumulate), "--zero", str(zero)),
         *(word for name, size in layout.items() for word in (f"--{name}", str(size))),
     )
-    mesh, folds = (
-        ",".join(f"{name}={layout[name]}" for name in MESH),
-        layout["dp"] * layout["tp"] > 1,
-    )
+    mesh = ",".join(f"{name}={layout[name]}" for name in MESH)
+    has_equal_ranks = layout["dp"] * layout["tp"] > 1
     names = [f"{name.upper()} {size}" for name, size in layout.items() if size > 1]
     return Run(
         family=f"Llama, {row['num_gpus']} GPUs",
@@ -156,7 +154,7 @@ def _nanotron(row: dict[str, str]) -> Run:
         accumulate=accumulate,
         cluster=_NANOTRON_CLUSTER,
         program=program,
-        folding=("--fold", "dp,tp", "--witness", "1", "--mesh", mesh) if folds else (),
+        folding=("--fold", "dp,tp", "--witness", "1", "--mesh", mesh) if has_equal_ranks else (),
         seconds=sequence
         * batch
         * accumulate

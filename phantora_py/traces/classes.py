@@ -48,7 +48,7 @@ def map_of(
     alone = replace(fold, witnesses=())
     files = {rank: file_name(alone.representative(rank)) for rank in range(alone.ranks)}
     groups = {
-        number: [list(image) for image in alone.images(ranks)]
+        number: [list(image) for image in alone.own_images(ranks)]
         for number, ranks in members.items()
         if any(map(alone.is_live, ranks))
     }

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from sim_server.chakra.execution_trace_pb2 import Node
+from sim_server.chakra.operations import EMPTY_RECEIVES, EMPTY_SENDS
 from sim_server.errors import UsageError
 from sim_server.fold import Fold
 
 _GROUPS = ("pg_name", "split_of")
-_SPLIT = ("color", "key")
 _ENDS = ("comm_src", "comm_dst")
+_SPLITS = ("in_split_size", "out_split_size")
+_EMPTY = (EMPTY_SENDS, EMPTY_RECEIVES)
 
-Own = Mapping[int, Sequence[int]]
-"""Groups by number, each with its ranks in order."""
+
+class _Group(NamedTuple):
+    """A process group: its number, and its ranks in order."""
+
+    number: int
+    ranks: Sequence[int]
 
 
 class Unfolded:
@@ -25,16 +32,17 @@ class Unfolded:
 
     def __init__(self, fold: Fold, members: Mapping[int, Sequence[int]]) -> None:
         self._fold = alone = replace(fold, witnesses=())
-        self._replicas: dict[int, list[tuple[int, Sequence[int], frozenset[int]]]] = {}
-        """Of each group of a representative, it and its images: number, ranks in order."""
+        self._groups: dict[int, dict[int, _Group]] = {}
+        """By number of a representative's group: by rank, it or its image that has the rank."""
         number = max(members, default=0)
         for own, ranks in members.items():
             if not any(map(alone.is_live, ranks)):
                 continue
-            self._replicas[own] = [(own, ranks, frozenset(ranks))]
-            for image in alone.images(ranks):
+            groups = [_Group(own, ranks)]
+            for image in alone.own_images(ranks):
                 number += 1
-                self._replicas[own].append((number, image, frozenset(image)))
+                groups.append(_Group(number, image))
+            self._groups[own] = {rank: group for group in groups for rank in group.ranks}
 
     def each_rank(
         self, nodes: Sequence[Node], representative: int
@@ -45,9 +53,7 @@ class Unfolded:
         Raises: UsageError if these cannot be known.
         """
         own = {
-            number: first[1]
-            for number, (first, *_) in self._replicas.items()
-            if representative in first[2]
+            number: by_rank for number, by_rank in self._groups.items() if representative in by_rank
         }
         named = [
             _Named(node, self._fold, representative)
@@ -55,51 +61,76 @@ class Unfolded:
             if any(one.name in _GROUPS for one in node.attr)
         ]
         for rank in self._fold.stands_for(representative):
-            groups = {number: self._of(number, rank) for number in own}
+            pairs = {
+                number: (by_rank[representative], by_rank[rank]) for number, by_rank in own.items()
+            }
             for one in named:
-                one.become(rank, representative, groups, own)
-            yield rank, dict(groups.values())
-
-    def _of(self, group: int, rank: int) -> tuple[int, Sequence[int]]:
-        return next((own, ranks) for own, ranks, there in self._replicas[group] if rank in there)
+                one.become(rank, pairs)
+            yield rank, dict(group for _, group in pairs.values())
 
 
 class _Named:
-    """A node that names groups and ranks."""
+    """A node that names groups and ranks, or their places in a group."""
 
     def __init__(self, node: Node, fold: Fold, representative: int) -> None:
         """Raises: UsageError for a transfer with a rank that did not run."""
-        self._groups = [(one, int(one.string_val)) for one in node.attr if one.name in _GROUPS]
-        self._roots = [(one, one.int64_val) for one in node.attr if one.name == "root"]
-        self._split = {one.name: one for one in node.attr if one.name in _SPLIT}
-        self._ends = [(one, one.int64_val) for one in node.attr if one.name in _ENDS]
-        for _, end in self._ends:
+        self._representative = representative
+        self._attributes = {one.name: one for one in node.attr}
+        self._names = {name: int(self._text(name)) for name in _GROUPS if name in self._attributes}
+        self._numbers = {name: self._number(name) for name in (*_ENDS, "root") if self._has(name)}
+        self._lists = {name: self._list(name) for name in (*_SPLITS, *_EMPTY) if self._has(name)}
+        for name in _ENDS:
+            end = self._numbers.get(name, representative)
             if fold.replica(end) != fold.replica(representative):
                 raise UsageError(
-                    f"rank {representative} has a transfer with rank {end}, which is not of the "
-                    "ranks that do as its own do, so that nothing tells what the ranks for which "
-                    "it stands transfer to whom: write a file per class, without --every-rank."
+                    f"rank {representative} sends to rank {end}, or receives from it, and one "
+                    "stands for the other or for ranks of its own: nothing tells to whom others "
+                    "send. Write a file for each class, without --every-rank."
                 )
 
-    def become(
-        self,
-        rank: int,
-        representative: int,
-        groups: Mapping[int, tuple[int, Sequence[int]]],
-        own: Own,
-    ) -> None:
-        """Names those of a rank with these `groups`, by those of the representative, `own`. In a
-        group that has both, the root is the same. What splits has the group's number as colour.
+    def become(self, rank: int, groups: Mapping[int, tuple[_Group, _Group]]) -> None:
+        """Names what is a rank's own. `groups`: by number in the representative's trace, that and
+        the rank's. If both are one, the root is the same, and what a rank exchanges with itself
+        has another place. What splits a group has the new one's number as colour.
         """
-        for attribute, group in self._groups:
-            if group in groups:  # 0: a split that made none
-                attribute.string_val = str(groups[group][0])
-        for attribute, end in self._ends:
-            attribute.int64_val = end + rank - representative
-        group = self._groups[0][1]
-        if self._split and group in groups:
-            number, ranks = groups[group]
-            self._split["color"].int64_val = number
-            self._split["key"].int64_val = list(ranks).index(rank)
-        for attribute, root in self._roots:
-            attribute.int64_val = groups[group][1][own[group].index(root)]
+        for name, number in self._names.items():
+            if number in groups:  # 0: a split that made none
+                self._attributes[name].string_val = str(groups[number][1].number)
+        for name in _ENDS:
+            if name in self._numbers:
+                shift = rank - self._representative
+                self._attributes[name].int64_val = self._numbers[name] + shift
+        pair = groups.get(self._names["pg_name"])
+        if pair is None:
+            return
+        before, group = pair
+        if "split_of" in self._names:
+            self._attributes["color"].int64_val = group.number
+            self._attributes["key"].int64_val = group.ranks.index(rank)
+        if "root" in self._numbers:
+            root = before.ranks.index(self._numbers["root"])
+            self._attributes["root"].int64_val = group.ranks[root]
+        if self._lists:
+            self._exchange(before.ranks.index(self._representative), group.ranks.index(rank))
+
+    def _exchange(self, here: int, there: int) -> None:
+        """The place of what stays with the rank is `there`, and was `here`."""
+        swapped = {here: there, there: here}
+        for name, numbers in self._lists.items():
+            if name in _EMPTY:
+                moved = sorted(swapped.get(place, place) for place in numbers)
+            else:
+                moved = [numbers[swapped.get(place, place)] for place in range(len(numbers))]
+            self._attributes[name].int64_list.values[:] = moved
+
+    def _has(self, name: str) -> bool:
+        return name in self._attributes
+
+    def _text(self, name: str) -> str:
+        return self._attributes[name].string_val
+
+    def _number(self, name: str) -> int:
+        return self._attributes[name].int64_val
+
+    def _list(self, name: str) -> list[int]:
+        return list(self._attributes[name].int64_list.values)

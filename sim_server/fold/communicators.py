@@ -268,11 +268,10 @@ class FoldedCommunicators(Communicators):
         """Raises: Refusal."""
         fold, ranks = self._fold, [joiner.member.rank for joiner in joiners]
         try:
-            images = fold.images(ranks)
+            own = fold.own_images(ranks)
         except NotClosedError as error:
             live = next(one for one in joiners if fold.is_live(one.member.rank))
             raise Refusal(str(error), live, ranks) from error
-        own = [image for image in images if fold.representative(image[0]) in ranks]
         # Those of a witness start by themselves.
         self._of_witnesses[identifier] = [one for one in own if any(map(fold.is_live, one))]
         self._images[identifier] = [one for one in own if not any(map(fold.is_live, one))]

@@ -176,6 +176,14 @@ class Fold:
             if base != first[0]
         ]
 
+    def own_images(self, members: Sequence[int]) -> list[tuple[int, ...]]:
+        """Of its images, those in which ranks do as the members do: others are of another class.
+
+        Raises: NotClosedError, as `images`.
+        """
+        images = self.images(members)
+        return [image for image in images if self.representative(image[0]) in members]
+
     @cached_property
     def _strides(self) -> tuple[int, ...]:
         strides = [1]
