@@ -90,7 +90,7 @@ def test_a_file_for_each_class_gives_the_run_back(
         assert len(everybody) == len(set(everybody)) == len(groups) * len(groups[0])
 
 
-@pytest.mark.parametrize("name", ["tp-fsdp2", "pipeline-dp", "apart"])
+@pytest.mark.parametrize("name", list(FOLDED))
 def test_a_file_for_every_rank_is_of_a_run_that_is_not_folded(
     runs: dict[str, Run], tmp_path: Path, name: str
 ) -> None:
