@@ -50,6 +50,7 @@ def predicted(program: str, gpu: str, folder: Path) -> Mapping[str, Any]:
     path = folder / f"{program}-{gpu}.json"
     if not path.exists():
         words = ["phantora", "run", "--quiet", "--cluster", gpu, "--ranks", "1"]
+        words += ["--host-time", "fixed"]
         words += ["-o", str(folder / f"{program}-{gpu}.phr"), "--"]
         words += [sys.executable, str(HERE / f"{program.removeprefix('more-')}.py"), str(path)]
         words += measured(program, gpu).get("trainings", {})

@@ -28,7 +28,13 @@ from phantora_py.data import RunData
 from phantora_py.isolation.backend import BACKENDS
 from phantora_py.isolation.probe import NETWORKS
 from phantora_py.launch.fold import DEFAULT_WITNESSES
-from phantora_py.launch.options import HOST_TENSORS, HOST_TIMES, UNSUPPORTED, RunOptions
+from phantora_py.launch.options import (
+    AUTO_HOST_TIME,
+    HOST_TENSORS,
+    HOST_TIMES,
+    UNSUPPORTED,
+    RunOptions,
+)
 from phantora_py.launch.script import launch_of_script
 from phantora_py.report.iterations import find_iterations
 from phantora_py.report.sections.unknown_reads import parse_places
@@ -69,11 +75,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     model.add_argument(
         "--host-time",
         choices=HOST_TIMES,
-        default="fixed",
-        help="how much virtual time the program's own CPU work takes. fixed: a fixed time per "
-        "call; measured: its CPU time on this machine; recorded: what another run measured "
-        "(--host-gaps); counted: what a named processor (--cpu) takes for it; off: none; auto: "
-        "counted, or fixed if the work cannot be counted; default: fixed",
+        default=AUTO_HOST_TIME,
+        help="how much virtual time the program's own CPU work takes. counted: what a named "
+        "processor (--cpu) takes for it; fixed: a fixed time per call; measured: its CPU time on "
+        "this machine; recorded: what another run measured (--host-gaps); off: none; default: "
+        f"{AUTO_HOST_TIME}, which is counted, or fixed if the work cannot be counted",
     )
     model.add_argument(
         "--host-gaps",

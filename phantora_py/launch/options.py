@@ -42,7 +42,7 @@ class RunOptions:
     """The data file; None: named after the program and the time, in `directory`."""
     directory: Path = Path()
     """The one in which `phantora run` was started, as seen from the one in which the command is."""
-    host_time: str = "fixed"
+    host_time: str = AUTO_HOST_TIME
     """One of HOST_TIMES."""
     host_gaps: Path | None = None
     """The data file of a measured run, whose gaps `recorded` replays."""

@@ -26,7 +26,7 @@ def count_work() -> None:
     if not locked.ph_count_frames():
         raise UncountableError(
             f"--host-time counted cannot count the calls of Python {sys.version.split()[0]}; "
-            "3.10 to 3.13 are known."
+            "3.10 to 3.13 are known. Run with --host-time fixed."
         )
     collect = locked.ph_collect_garbage
     collect.argtypes = [ctypes.py_object, ctypes.py_object]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -37,14 +38,17 @@ class CpuProfile:
         return self.title.startswith("AMD")
 
     def scaled(self, name: str, title: str, source: str, speed: float, widest: float) -> CpuProfile:
-        """Of a processor that is `speed` times as fast on one thread, give or take `widest`."""
+        """Of a processor that is `speed` times as fast on one thread, give or take `widest`, which
+        is independent of how far off the times themselves are.
+        """
+        low, high = (math.hypot(math.log(end), math.log(widest)) for end in self.interval)
         return CpuProfile(
             name,
             title,
             source,
             {work: each_ns / speed for work, each_ns in self.works.items()},
             {call: each_ns / speed for call, each_ns in self.calls.items()},
-            (self.interval[0] / widest, self.interval[1] * widest),
+            (math.exp(-low), math.exp(high)),
         )
 
     def shim_keys(self) -> dict[str, str]:

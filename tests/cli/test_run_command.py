@@ -468,6 +468,6 @@ def test_a_killed_phantora_leaves_what_it_had_written(tmp_path: Path) -> None:
         check=False,
     )
     assert (report.returncode, "is not complete" in report.stderr) == (2, True)
-    assert report.stdout.startswith("2 ranks on 1 node of h100   host time: fixed   sh -c 'echo")
+    assert report.stdout.startswith("2 ranks on 1 node of h100   host time: counted   sh -c 'echo")
     assert "phantora was killed   what follows is what it had written by then" in report.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["run.phr"]
