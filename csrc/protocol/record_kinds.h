@@ -123,7 +123,7 @@ enum class NcclOpKind : std::uint8_t {
   Scatter = 10,
 };
 
-enum WaitFlags : std::uint8_t { kWaitBackground = 1, kWaitAnnounces = 2, kWaitSucceeds = 4 };
+enum WaitFlags : std::uint8_t { kWaitBackground = 1, kWaitAnnounces = 2, kWaitSucceeds = 4, kWaitPolled = 8 };
 
 enum class WaitKind : std::uint32_t {
   // all work of the stream so far is done

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from phantora_py.data import RunData
 from phantora_py.report.findings import Findings
+from phantora_py.report.host_load import BLIND
 from phantora_py.report.window import Window
+from phantora_py.runs.resimulate import resimulate
+from phantora_py.runs.what_if import WhatIf
 from phantora_py.text.units import duration_text, percent_text, size_text
 from sim_server.errors import UsageError
 from sim_server.log.history import KERNEL_SPAN
@@ -18,9 +22,16 @@ def score(replayed: Path, original: Path) -> dict[str, Any]:
     """Figures of an iteration of both, and by how much the replay's differ.
 
     Times are in ns: of an iteration the median; of kernels all of rank 0's in the iterations,
-    divided by their number. Raises: UsageError if one has no iterations.
+    divided by their number. Where the host time of one has the program's own work, both are
+    compared without host time, because a replay's Python is another. Raises: UsageError if one has
+    no iterations.
     """
-    ours, theirs = _figures(RunData(replayed)), _figures(RunData(original))
+    runs = [RunData(replayed), RunData(original)]
+    sees_host = any(one.run["host_time"] not in BLIND for one in runs)
+    with TemporaryDirectory(prefix="phantora-score-") as folder:
+        if sees_host:
+            runs = [_without_host(one, Path(folder) / str(at)) for at, one in enumerate(runs)]
+        ours, theirs = map(_figures, runs)
     classes = sorted({*ours["kernel_ns"], *theirs["kernel_ns"]})
     return {
         "iteration_ns": _pair(ours["iteration_ns"], theirs["iteration_ns"]),
@@ -36,7 +47,14 @@ def score(replayed: Path, original: Path) -> dict[str, Any]:
         "collectives_differing": _differing(_named(ours["moved"]), _named(theirs["moved"])),
         "collective_bytes": _pair(_bytes(ours["moved"]), _bytes(theirs["moved"])),
         "peak_memory_bytes": _pair(ours["peak_bytes"], theirs["peak_bytes"]),
+        "without_host_time": sees_host,
     }
+
+
+def _without_host(data: RunData, path: Path) -> RunData:
+    """The same run on hosts that take no time, simulated into `path`."""
+    resimulate(data, WhatIf(host_time_off=True), path)
+    return RunData(path)
 
 
 def _figures(data: RunData) -> dict[str, Any]:
@@ -113,6 +131,8 @@ def score_lines(found: dict[str, Any]) -> list[str]:
         line("  bytes", found["collective_bytes"], size_text),
         line("peak memory", found["peak_memory_bytes"], size_text),
     ]
+    if found["without_host_time"]:
+        lines.append("without host time: a replay's Python is not the program's")
     for what in ("kernels", "collectives"):
         lines.append(f"{what} are {'the same' if found[f'{what}_equal'] else 'not the same'}")
         lines += [

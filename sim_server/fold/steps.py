@@ -38,6 +38,7 @@ _TURNS = frozenset(
         WaitKind.LAUNCH_QUEUE,
     }
 )
+_ASIDE = WaitFlags.BACKGROUND | WaitFlags.POLLED
 _NAMES = frozenset({RecordKind.SIGNATURE, RecordKind.SITE, RecordKind.STATISTICS})
 # Pinned memory that a loader's thread lets go is marked with an event, now or later.
 _LUCK = frozenset(
@@ -173,7 +174,7 @@ _SAID: Final[Mapping[int, Callable[[_Record], _What]]] = {
 def _may_lack(one: _Record) -> bool:
     """Whether another rank that does the same may be without it."""
     if one.kind == RecordKind.WAIT:
-        return bool(one.flags & WaitFlags.BACKGROUND) or one.id in _TURNS
+        return bool(one.flags & _ASIDE) or one.id in _TURNS
     if one.kind in {RecordKind.ALLOC, RecordKind.FREE}:
         return one.id == MemoryKind.PINNED_HOST
     return one.kind in _LUCK

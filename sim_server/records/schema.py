@@ -149,12 +149,14 @@ class WaitFlags(IntFlag):
     BACKGROUND: a helper thread, which holds its rank up by nothing. ANNOUNCES: the rank has come to
     a communicator and is told so at once; it waits for it later, by the same record without this.
     SUCCEEDS: another process of the rank begins, after one that has ended; what that waited for
-    nobody waits for any more.
+    nobody waits for any more. POLLED: a question in the run that is simulated again, which was
+    answered "done"; no rank sets it.
     """
 
     BACKGROUND = 1
     ANNOUNCES = 2
     SUCCEEDS = 4
+    POLLED = 8
 
 
 class WaitKind(_Told):

@@ -227,6 +227,7 @@ class RecordedRank:
         elif kind in _WAIT_FOR and told.status == ReplyStatus.DONE and not self.literal:
             self.approximations.polls += 1
             record["id"] = _WAIT_FOR[kind]
+            record["flags"] |= WaitFlags.POLLED
         elif not self.literal:
             self.approximations.not_ready += kind in _WAIT_FOR
             self.approximations.time_reads += kind is WaitKind.ELAPSED

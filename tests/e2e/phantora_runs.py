@@ -25,6 +25,8 @@ PROGRAMS = Path(__file__).parent / "programs"
 LIMIT_S = 240.0
 # For what a run leaves behind: the last of it goes within this time (assumed).
 SETTLING_S = 15.0
+# Unless a test names another: what tests expect of times are multiples of fixed ones.
+HOST_TIME = "fixed"
 MARK = "PHANTORA_TEST_MARK"
 
 
@@ -68,12 +70,14 @@ class Phantora:
     ) -> tuple[subprocess.Popen[str], Path]:
         """A run that goes on, and its data file to be. Python programs run in our interpreter.
 
+        Host time is `HOST_TIME` unless `options` say otherwise.
         `environment` is added to our own; `prefix` comes before the command line, as "nice" would.
         `whole`: all words of a command that is no Python program.
         """
         self._runs += 1
         path = self.directory / f"run-{self._runs}.phr"
-        words = [sys.executable, "-m", "phantora_py", "run", "--quiet", "-o", str(path), *options]
+        words = [sys.executable, "-m", "phantora_py", "run", "--quiet", "-o", str(path)]
+        words += ["--host-time", HOST_TIME, *options]
         process = subprocess.Popen(
             [*prefix, *words, "--", *(whole or [sys.executable, *map(str, command)])],
             cwd=self.directory,

@@ -24,8 +24,7 @@ needs_deepspeed = pytest.mark.skipif(
 )
 
 # Two nodes of four.
-# With counted host time what rank 0 does alone (it prints) is charged to all it stands for.
-CLUSTER = ["--ranks", "8", "--gpus-per-node", "4", "--host-time", "fixed"]
+CLUSTER = ["--ranks", "8", "--gpus-per-node", "4"]
 LLAMA: list[str | Path] = [
     EXAMPLES / "train_llama.py",
     *("--layers", "2", "--width", "256", "--hidden", "704", "--heads", "4"),

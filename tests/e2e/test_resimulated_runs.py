@@ -190,29 +190,35 @@ LLAMA: list[str | Path] = [
 
 
 @pytest.mark.parametrize(
-    ("folding", "program"),
+    ("host_time", "folding", "program"),
     [
-        pytest.param(["--fold", "1"], LLAMA, id="fsdp2"),
+        pytest.param("fixed", ["--fold", "1"], LLAMA, id="fsdp2"),
+        pytest.param("counted", ["--fold", "1"], LLAMA, id="fsdp2-counted"),
         pytest.param(
-            ["--fold", "dp", "--mesh", "pp=2,dp=2,tp=2"],
+            *("fixed", ["--fold", "dp", "--mesh", "pp=2,dp=2,tp=2"]),
             [PROGRAMS / "pipelines.py", "1F1B", "2", "2"],
             id="pp-dp-tp",
         ),
     ],
 )
 def test_folded_runs(
-    phantora: Phantora, tmp_path: Path, folding: list[str], program: list[str | Path]
+    phantora: Phantora,
+    tmp_path: Path,
+    host_time: str,
+    folding: list[str],
+    program: list[str | Path],
 ) -> None:
     """They give the same digest; and with another network and other kernels the same iterations as
     a run of all ranks.
     """
-    folded = phantora.run([*TWO_NODES, *folding], program)
-    whole = phantora.run(TWO_NODES, program)
+    options = [*TWO_NODES, "--host-time", host_time]
+    folded = phantora.run([*options, *folding], program)
+    whole = phantora.run(options, program)
     assert (folded.exit_code, whole.exit_code) == (0, 0), folded.errors
     made = again(folded.path, tmp_path / "same.phr")
     assert made["resimulation"]["same_history"]
     assert made["trust"]["folding"] == folded.summary["trust"]["folding"] is not None
-    changes = ["--scale", "nic=0.5", "--scale", "latency=3", "--scale-kernel", "gemm=1.5"]
+    changes = ["--scale", "nic=0.1", "--scale", "latency=3", "--scale-kernel", "gemm=1.5"]
     found = [
         again(run.path, tmp_path / f"{number}.phr", *changes)["iterations"]["median_ns"]
         for number, run in enumerate((folded, whole))

@@ -19,7 +19,7 @@ from sim_server.fold import Apart, Dimension, Fold, NotClosedError
 from sim_server.fold.images import Images
 from sim_server.fold.runs import runs_of
 from sim_server.log.history import HOST_WAIT_SPAN
-from sim_server.records import NcclOpKind, RecordKind
+from sim_server.records import NcclOpKind, RecordKind, WaitFlags, WaitKind
 from sim_server.records.operations import Operation
 from sim_server.settings import Settings
 from sim_server.simulation import Simulation
@@ -348,6 +348,24 @@ def test_the_host_time_of_a_witness_is_told_beside_its_representatives() -> None
     simulation, _ = play(played, settings(fold))
     (witness,) = whole_files(simulation.files())["fold.json"]["witnesses"]
     assert witness["representative_host_ns"] - witness["host_ns"] == 700
+
+
+def test_a_question_that_is_a_wait_in_a_new_simulation_is_compared_with_nothing() -> None:
+    """How often a rank asks, and which answer it gets, depends on helper threads."""
+    fold = replace(mesh("replicas"), witnesses=(2 * SHARDS,))
+
+    def run(flags: int) -> Simulation:
+        played = scripts(fold)
+        done = played[0].record(stream=2)
+        played[0].wait(WaitKind.EVENT, instance=done, flags=flags).step()
+        played[-1].step()
+        simulation, _ = play(played, settings(fold))
+        return simulation
+
+    (witness,) = whole_files(run(WaitFlags.POLLED).files())["fold.json"]["witnesses"]
+    assert witness["difference"] == ""
+    with pytest.raises(Mismatch, match="waited for event"):
+        run(0)
 
 
 def test_a_witness_that_does_something_else_ends_the_run() -> None:
