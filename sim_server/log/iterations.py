@@ -280,8 +280,9 @@ def _reads_now_and_then(marks: RankMarks, clock: Rule, passes: Rule) -> bool:
     """Whether the clock is read once in several iterations that end with a backward pass, as for a
     log. They do equal work: where passes are micro-batches, all but the first add to gradients.
     """
-    ends = marks.ends(passes)[-_LOOKED_AT:]
-    if len(ends) <= LEAST_REPEATS or alike_share(marks.work(ends)[1:]) < MOSTLY:
+    ends = marks.ends(passes)
+    work = marks.work(ends[-_LOOKED_AT:])[1:]
+    if len(ends) <= LEAST_REPEATS or alike_share(work) < MOSTLY:
         return False
     reads = [place for place in marks.ends(clock) if place > ends[0]]
     between = np.diff(np.searchsorted(ends, reads))

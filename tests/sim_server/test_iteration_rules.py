@@ -90,6 +90,12 @@ def test_passes_that_do_different_work_in_turn_are_one_iteration() -> None:
     assert found == ("backward", list(range(6, 56, 7)))
 
 
+def test_a_clock_that_is_read_for_a_log_of_many_passes() -> None:
+    """Once in 100 of them, which is seldomer than so many as are looked at."""
+    words = ("50 Ba 9 " * 100 + "Clog ") * 6
+    assert ends(words.split())[0] == "backward"
+
+
 def test_the_clock_tells_several_steps_of_an_iteration_from_evaluation() -> None:
     """Rollouts before every three steps: the program reads its clock once in so many."""
     steps = ["400", "Ba", "Oadam#0", "50", "Ba", "Oadam#0", "50", "Ba", "Oadam#0"]
