@@ -148,12 +148,13 @@ def certainty(
     whole_ns += breakdown.exposed_communication_ns + breakdown.waiting_for_ranks_ns
     if not whole_ns:
         return None
-    host = _host(data, table)
-    classes.append(_doubt("host", breakdown.host_ns, host))
+    interval = _host(data, table)
+    host = _doubt("host", breakdown.host_ns, interval)
+    classes.append(host)
     found = sorted(
         [
             *(one for one in classes if one.time_ns > 0),
-            *_hidden_host(load, host, whole_ns),
+            *_hidden_host(load, interval, whole_ns, host.longer_ns),
             *_whole_training(whole_ns, table),
             *_folded(data, moving_ns),
         ],
@@ -215,13 +216,17 @@ def _host(data: RunData, table: dict[str, Any]) -> list[Any]:
     return [*cpu["interval"], cpu["source"]] if cpu else table["host"]
 
 
-def _hidden_host(load: HostLoad, interval: list[Any], whole_ns: int) -> Iterator[ClassDoubt]:
+def _hidden_host(
+    load: HostLoad, interval: list[Any], whole_ns: int, seen_ns: float
+) -> Iterator[ClassDoubt]:
     """No work of its own: the iteration is never shorter than its host is busy, so host time that
-    work hides makes it longer, if it errs by enough.
+    work hides makes it longer, if it errs by enough. By as much as host time that nothing hides
+    does, `seen_ns`, the same error has been told of: the squares of both add up to that of all.
     """
     _, high, source = interval
-    longer_ns = load.most_ns(high) - whole_ns
-    if longer_ns > 0:
+    all_ns = load.most_ns(high) - whole_ns
+    if all_ns > seen_ns:
+        longer_ns = math.sqrt(all_ns**2 - seen_ns**2)
         sources = (LAUNCHES_SOURCE if load.is_blind else source,)
         yield ClassDoubt(HIDDEN_HOST, 0.0, 0.0, longer_ns, sources)
 

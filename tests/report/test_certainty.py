@@ -144,10 +144,15 @@ def test_communication_is_less_sure_the_more_nodes(
 
 
 def test_host_time_that_work_hides_can_come_out(tmp_path: Path) -> None:
-    """The host is busy for 600 of 1,000 ns: three times as much is 800 longer than all the work."""
+    """The host is busy for 600 of 1,000 ns: three times as much is 800 longer than all the work.
+    Host time that nothing hides errs with it, and is told of beside it.
+    """
     interval = interval_of(make(tmp_path / "a.phr", waits_ns=400))
-    (hidden,) = (one for one in interval["classes"] if one["class"] == HIDDEN_HOST)
-    assert (hidden["share"], hidden["shorter"], hidden["longer"]) == pytest.approx((0, 0, 0.8))
+    by_class = {one["class"]: one for one in interval["classes"]}
+    hidden, host = by_class[HIDDEN_HOST], by_class["host"]
+    assert (hidden["share"], hidden["shorter"]) == (0, 0)
+    assert host["longer"] == pytest.approx(0.398)
+    assert math.hypot(hidden["longer"], host["longer"]) == pytest.approx(0.8)
     assert hidden["sources"] == ["host"]
 
 
@@ -156,7 +161,8 @@ def test_a_host_whose_python_is_not_seen_can_come_out(tmp_path: Path) -> None:
     data = make(tmp_path / "a.phr", run={"host_time": "fixed"})
     (hidden, *_) = interval_of(data)["classes"]
     assert hidden["class"] == HIDDEN_HOST
-    assert hidden["longer"] == pytest.approx((5 * PLAIN_LAUNCH_NS - 1000) / 1000)
+    longer = (5 * PLAIN_LAUNCH_NS - 1000) / 1000
+    assert hidden["longer"] == pytest.approx(longer, rel=1e-4)
     assert hidden["sources"] == [LAUNCHES_SOURCE]
 
 
