@@ -199,7 +199,8 @@ def iteration_ms(program: Program, lines: Sequence[str]) -> tuple[float | None, 
     """What an iteration takes, and what the program's own clock says; None if it has not printed
     two of the lines, or no time. The first tenth of the lines, at least one, does not count.
     """
-    stamps, values = [], []
+    stamps: list[float] = []
+    values: list[float] = []
     for line in lines:
         stamped = _ALWAYS.match(line)
         found = stamped and re.search(program.clock, stamped[2])

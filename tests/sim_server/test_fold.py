@@ -357,8 +357,9 @@ def test_a_question_that_is_a_wait_in_a_new_simulation_is_compared_with_nothing(
     def run(flags: int) -> Simulation:
         played = scripts(fold)
         done = played[0].record(stream=2)
-        played[0].wait(WaitKind.EVENT, instance=done, flags=flags).step()
-        played[-1].step()
+        played[0].wait(WaitKind.EVENT, instance=done, flags=flags)
+        for script in (played[0], played[-1]):
+            script.step()
         simulation, _ = play(played, settings(fold))
         return simulation
 
