@@ -80,6 +80,7 @@ class Runs:
         self._count += 1
         path = self._folder / f"run-{self._count}.phr"
         command = [*module_command("phantora_py"), "run", "--quiet", "--cluster", cluster]
+        command += ["--host-time", "fixed"]  # Of both: a replay's Python is another.
         command += ["--ranks", str(ranks), "-o", str(path), *map(str, options)]
         subprocess.run(
             [*command, "--", sys.executable, *map(str, words)],
