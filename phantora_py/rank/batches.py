@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from .caveats import tell_caveat
 from .operators import Kernel, replaceable
 from .recomputation import Recomputation
 
@@ -153,6 +154,7 @@ class Batches:
         iterator = module._BaseDataLoaderIter
         usual = iterator.__next__
         loaders = _Loaders()
+        told_of: set[int] = set()
 
         @functools.wraps(usual)
         def following(iterator_: Any) -> Any:
@@ -161,6 +163,10 @@ class Batches:
             samples, tokens = _batch_size(batch, _collated(iterator_))
             if samples:
                 self._tell(LOADER, str(number), samples, tokens, module.torch.is_grad_enabled())
+            has_workers = getattr(iterator_, "_num_workers", 0) > 0
+            if has_workers and number not in told_of and os.getpid() == self.process:
+                told_of.add(number)
+                tell_caveat(self._shim, "workers")
             return batch
 
         iterator.__next__ = following

@@ -82,5 +82,5 @@ def _doubts_of_course(summary: Summary) -> Iterator[str]:
     folding = trust["folding"]
     if folding is not None and not any(one["steps"] for one in folding["witnesses"]):
         yield "no witness was compared with the ranks that stand for others."
-    yield from (f"{said}." for said in caveats.marks(trust["caveats"]))
+    yield from (f"{said}." for said in caveats.doubts(trust["caveats"]))
     yield from (f"{said}." for said in by_machine.marks(trust["by_machine"]))

@@ -115,7 +115,7 @@ def told(run: FakeRun, code: str) -> list[dict[str, Any]]:
     result = run.start(sys.executable, "-c", code, PYTHONPATH=paths)
     assert result.returncode == 0, result.stderr
     statistics = [json.loads(one.payload) for one in run.records() if one.kind == STATISTICS]
-    kinds = ("batch", "data_parallel", "recomputation")
+    kinds = ("batch", "caveat", "data_parallel", "recomputation")
     return [one for one in statistics if one["kind"] in kinds]
 
 
@@ -137,6 +137,23 @@ batches = Iterator(images, ids)
 assert [next(batches), next(batches)] == [images, ids]
 """
     assert told(run, code) == [batch("loader", "0", 4), batch("loader", "0", 3, 21)]
+
+
+def test_workers_of_a_loader_are_told_once(run: FakeRun) -> None:
+    """They take no virtual time; a loader without any works in the rank."""
+    code = """
+from torch import Tensor
+from torch.utils.data.dataloader import _BaseDataLoaderIter as Iterator
+for workers in (0, 2):
+    batches = Iterator(Tensor("float32", 4, 8), Tensor("float32", 4, 8))
+    batches._num_workers = workers
+    next(batches), next(batches)
+"""
+    found = told(run, code)
+    assert [one for one in found if one["kind"] == "caveat"] == [
+        {"kind": "caveat", "what": "workers", "count": 1}
+    ]
+    assert len(found) == 5
 
 
 def test_a_data_set_that_is_made_anew_is_the_same_loader(run: FakeRun) -> None:

@@ -101,6 +101,7 @@ def test_what_ranks_have_found() -> None:
         {"rank": 0, "what": "host_step", "count": 3},
         {"rank": 1, "what": "host_step", "count": 4},
         {"rank": 1, "what": "watchdog", "count": 1},
+        {"rank": 1, "what": "workers", "count": 1},  # Told, but refused by nobody.
     ]
     assert not list(doubts_of(found, 0.99, strict=False))
     hooks, watchdog, steps = doubts_of(found, None, strict=True)

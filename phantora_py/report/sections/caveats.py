@@ -15,7 +15,7 @@ class Caveat(TypedDict):
     what: str
     """`hooks`: a Python of it did not load phantora's modules; `watchdog`: a watchdog of PyTorch's
     did not look in time; `host_step`: an optimizer stepped parameters in host memory; `threads`:
-    several launch side by side."""
+    several launch side by side; `workers`: a data loader has processes of its own."""
     count: int
 
 
@@ -42,7 +42,14 @@ _TEXTS = {
         "with threads that launch side by side, as those of nn.DataParallel: which comes first "
         "depends on this machine, so that times may be others in another run",
     ),
+    "workers": (
+        "data loader",
+        "with worker processes, which take no virtual time: a program that waits for its data "
+        "takes longer than said (docs/host-time.md)",
+    ),
 }
+_KNOWN = ("workers",)
+"""Nothing that the models should have known: data loaders are no part of them."""
 _OF_CALLS = ("fixed", "counted")
 """Host-time models in which a step takes no more than its calls, though nobody asked for that."""
 
@@ -67,6 +74,11 @@ def marks(rows: list[Caveat]) -> list[str]:
             of = f"rank {ranks[0]}" if len(ranks) == 1 else f"{len(ranks)} ranks"
             said.append(f"{of}: {counted(count, noun)} {text}")
     return said
+
+
+def doubts(rows: list[Caveat]) -> list[str]:
+    """The marks that `--strict` fails on."""
+    return marks([one for one in rows if one["what"] not in _KNOWN])
 
 
 def lines(rows: list[Caveat]) -> list[str]:
