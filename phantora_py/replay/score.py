@@ -9,13 +9,15 @@ from typing import Any
 
 from phantora_py.data import RunData
 from phantora_py.report.findings import Findings
-from phantora_py.report.host_load import BLIND
 from phantora_py.report.window import Window
 from phantora_py.runs.resimulate import resimulate
 from phantora_py.runs.what_if import WhatIf
 from phantora_py.text.units import duration_text, percent_text, size_text
 from sim_server.errors import UsageError
 from sim_server.log.history import KERNEL_SPAN
+
+_WITH_PYTHON = ("counted", "measured", "recorded")
+"""Models of host time that know the program's own work."""
 
 
 def score(replayed: Path, original: Path) -> dict[str, Any]:
@@ -27,7 +29,7 @@ def score(replayed: Path, original: Path) -> dict[str, Any]:
     no iterations.
     """
     runs = [RunData(replayed), RunData(original)]
-    sees_host = any(one.run["host_time"] not in BLIND for one in runs)
+    sees_host = any(one.run["host_time"] in _WITH_PYTHON for one in runs)
     with TemporaryDirectory(prefix="phantora-score-") as folder:
         if sees_host:
             runs = [_without_host(one, Path(folder) / str(at)) for at, one in enumerate(runs)]
