@@ -1,8 +1,8 @@
 """What has been run: one record and one data file per configuration, found again by its inputs.
 
 The inputs are what decides the outcome, as far as it is known before: command, environment, cluster
-and GPU in full, options, files named in command and options, version. What a script imports is not
-among them.
+and GPU in full, options, files named in command and options, our version and build. What a script
+imports is not among them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,7 @@ def inputs_of(configuration: Configuration) -> dict[str, Any]:
     command = configuration.command
     return {
         "version": __version__,
+        "build": _build(),
         "command": list(command),
         "program": shutil.which(command[0]),
         "files": _digests([*command, *options.values()]),
@@ -68,6 +71,14 @@ def gpus_of(plan: Sequence[Configuration]) -> set[str]:
     clusters = [load_cluster(one.run.get("cluster", "h100")).to_dict() for one in plan]
     groups = [group for one in clusters for group in one.get("node_groups") or [one]]
     return {group["gpu"] for group in groups}
+
+
+@cache
+def _build() -> str:
+    """A digest of our installed files: between two releases, too, models and defaults change."""
+    lines = (distribution("phantora").read_text("RECORD") or "").splitlines()
+    own = sorted(line for line in lines if line.startswith(("phantora_py/", "sim_server/")))
+    return hashlib.sha256("\n".join(own).encode()).hexdigest()[:16]
 
 
 def _digests(words: Sequence[str]) -> dict[str, str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from importlib.metadata import PathDistribution, distribution
 from pathlib import Path
 
 import pytest
 
+from phantora_py.sweep import results as results_module
 from phantora_py.sweep.pareto import Costs, front
 from phantora_py.sweep.plan import Configuration
 from phantora_py.sweep.results import Result, Results, inputs_of
@@ -19,8 +21,8 @@ def configuration(*command: str, **run: str) -> Configuration:
 
 
 def test_the_key_is_that_of_the_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Command, environment, options, content of the cluster's file and of files in the command; the
-    name and what the shell has else are not among them.
+    """Command, environment, options, content of the cluster's file and of files in the command, and
+    our own files; the name and what the shell has else are not among them.
     """
     results = Results(tmp_path / "results")
     script, cluster = tmp_path / "train.py", tmp_path / "c.toml"
@@ -43,6 +45,12 @@ def test_the_key_is_that_of_the_inputs(tmp_path: Path, monkeypatch: pytest.Monke
     keys.append(key(one))
     monkeypatch.setenv("NCCL_ALGO", "Tree")
     keys.append(key(one))
+    text = distribution("phantora").read_text("RECORD") or ""
+    assert "phantora_py/sweep/results.py,sha256=" in text
+    monkeypatch.setattr(PathDistribution, "read_text", lambda *_: text.replace("sha256=", "="))
+    results_module._build.cache_clear()
+    keys.append(key(one))
+    results_module._build.cache_clear()
     assert len(set(keys)) == len(keys)
 
 
