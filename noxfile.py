@@ -15,8 +15,8 @@ nox.options.sessions = ["lint", "types", "generated", "docs", "tests", "cuda12"]
 
 TORCH = "torch==2.15.*"
 TORCH_CUDA_12 = "torch==2.8.*"
-# Two files at a time: a run waits for its processes more than it computes.
-SIDE_BY_SIDE = ("--numprocesses=2", "--dist=loadfile", "--durations=40")
+# Two files at a time, in the order of tests/conftest.py.
+SIDE_BY_SIDE = ("--numprocesses=2", "--dist=loadfile", "--no-loadscope-reorder", "--durations=40")
 # What runs our C++ without PyTorch.
 NATIVE_TESTS = [
     "tests/agent",
@@ -250,7 +250,8 @@ def fast(session: nox.Session) -> None:
 def cuda12(session: nox.Session) -> None:
     """Real training, and programs in C, with a PyTorch and the headers of CUDA 12."""
     session.install(TORCH_CUDA_12, wheel(session), *group("test"))
-    tests = session.posargs or [*TRAINING_TESTS, NAMES_TEST, "tests/programs"]
+    training = ["tests/e2e/test_examples.py", "tests/e2e/test_parallelism.py"]
+    tests = session.posargs or [*training, NAMES_TEST, "tests/programs"]
     session.run("pytest", *SIDE_BY_SIDE, *tests)
 
 

@@ -64,7 +64,7 @@ def took(directory: Path, ranks: int, case: str, kind: str, rounds: int) -> tupl
     words += ["--", sys.executable, "program.py", kind, str(rounds)]
     stand_in = {
         "PHANTORA_SSH": shlex.join([sys.executable, "-P", str(LINK)]),
-        "FAR_HOST_MS": latency_ms,
+        "PHANTORA_FAR_HOST_MS": latency_ms,
     }
     subprocess.run(words, cwd=directory, env=os.environ | stand_in, check=True)
     wall = RunData(path).run["wall"]

@@ -15,6 +15,8 @@ from phantora_py.launch.interpreter import check_torch, inspect_interpreter
 from sim_server.errors import UsageError
 
 _shared = ExitStack()
+# What packages set when a test imports them; programs would be started with it.
+_SET_BY_IMPORTS = ("PYTORCH_NVML_BASED_CUDA_CHECK", "TORCHINDUCTOR_CACHE_DIR")
 
 
 def pytest_configure() -> None:
@@ -39,6 +41,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--sources", metavar="DIR", help="a folder with checkouts of programs")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whole runs come first: of two processes with tests neither is left with a long file."""
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/e2e/"))
+
+
 @functools.cache
 def _torch_fault() -> str | None:
     """Why the interpreter that runs the tests cannot run those marked `torch`; None if it can."""
@@ -51,7 +58,11 @@ def _torch_fault() -> str | None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Without PyTorch these tests are skipped, and fail in continuous integration."""
+    """Each test has the environment of the first. Those of PyTorch are skipped without it, and fail
+    in continuous integration.
+    """
+    for name in _SET_BY_IMPORTS:
+        os.environ.pop(name, None)
     if item.get_closest_marker("torch") is None or (fault := _torch_fault()) is None:
         return
     if os.environ.get("CI"):

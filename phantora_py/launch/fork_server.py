@@ -32,8 +32,8 @@ OWNER = "owner"
 # What a starter shows of its environment in /proc stands where the server's own has this.
 ROOM = "PHANTORA_ENVIRONMENT_ROOM"
 ROOM_BYTES = 1 << 16
-# Two runs of one sweep or one test follow each other sooner (assumed).
-_IDLE_LIMIT_S = 60.0
+# Two runs of one kind follow each other sooner (assumed).
+_IDLE_LIMIT_S = 180.0
 # A request is written at once (assumed).
 _REQUEST_LIMIT_S = 5.0
 _DESCRIPTORS = 3

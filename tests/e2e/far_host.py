@@ -1,8 +1,9 @@
 """Stands in for ssh: `far_host.py -o OPTION -o OPTION -- HOST COMMAND`.
 
 The command runs on this machine, but its agent reaches the server through a link that takes
-FAR_HOST_MS each way, and that is cut as soon as the file FAR_HOST_CUT exists. What the agent sends
-is also added to the file FAR_HOST_HEARD. A host named "unreachable" is.
+PHANTORA_FAR_HOST_MS each way, and that is cut as soon as the file PHANTORA_FAR_HOST_CUT exists.
+What the agent sends is also added to the file PHANTORA_FAR_HOST_HEARD. A host named "unreachable"
+is.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _LOOK_EVERY_S = 0.05
 
 
 def is_cut() -> bool:
-    cut = os.environ.get("FAR_HOST_CUT")
+    cut = os.environ.get("PHANTORA_FAR_HOST_CUT")
     return cut is not None and Path(cut).exists()
 
 
@@ -61,7 +62,7 @@ def link(listener: socket.socket, address: tuple[str, int], delay_s: float) -> N
         ends = (listener.accept()[0], socket.create_connection(address))
         for end in ends:
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        heard = os.environ.get("FAR_HOST_HEARD", os.devnull)
+        heard = os.environ.get("PHANTORA_FAR_HOST_HEARD", os.devnull)
         for source, target, copy in ((*ends, heard), (*ends[::-1], os.devnull)):
             arguments = (source, target, delay_s, Path(copy))
             threading.Thread(target=carry, args=arguments, daemon=True).start()
@@ -76,9 +77,9 @@ def main() -> int:
     name, _, port = job["address"].rpartition(":")
     listener = socket.create_server(("127.0.0.1", 0))
     job["address"] = f"127.0.0.1:{listener.getsockname()[1]}"
-    job["versions"] |= json.loads(os.environ.get("FAR_HOST_VERSIONS", "{}"))
-    job["environment"] |= json.loads(os.environ.get("FAR_HOST_ENVIRONMENT", "{}"))
-    delay_s = float(os.environ.get("FAR_HOST_MS", "0")) / 1e3
+    job["versions"] |= json.loads(os.environ.get("PHANTORA_FAR_HOST_VERSIONS", "{}"))
+    job["environment"] |= json.loads(os.environ.get("PHANTORA_FAR_HOST_ENVIRONMENT", "{}"))
+    delay_s = float(os.environ.get("PHANTORA_FAR_HOST_MS", "0")) / 1e3
     arguments = (listener, (name, int(port)), delay_s)
     threading.Thread(target=link, args=arguments, daemon=True).start()
     with subprocess.Popen(["sh", "-c", f"exec {command}"], stdin=subprocess.PIPE) as agent:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,28 @@ from phantora_runs import PROGRAMS, Phantora, Run
 pytestmark = pytest.mark.torch
 
 
-def train(phantora: Phantora, cache: Path, *arguments: str, ranks: int = 2) -> Run:
-    command: list[str | Path] = [PROGRAMS / "compiled.py", *arguments]
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What these tests have compiled."""
+    return tmp_path_factory.mktemp("compiled")
+
+
+def train(
+    phantora: Phantora, cache: Path, wrapper: str, ranks: int = 2, options: Sequence[str] = ()
+) -> Run:
+    command: list[str | Path] = [PROGRAMS / "compiled.py", wrapper]
     environment = {"TORCHINDUCTOR_CACHE_DIR": str(cache), "PYTHONWARNINGS": "ignore"}
-    run = phantora.run(["--ranks", str(ranks)], command, environment)
+    run = phantora.run(["--ranks", str(ranks), *options], command, environment)
     assert run.exit_code == 0, run.errors
     return run
+
+
+def check_followed(plain: Run, told: Run) -> None:
+    """With --modules the history is the same, and modules have their phases."""
+    same = plain.summary["digest"] == told.summary["digest"]
+    assert same, "\n".join(map(str, differences(plain.path, told.path)))
+    paths = {(one["phase"], one["path"]) for one in told.summary["modules"]["scopes"]}
+    assert {("forward", "Block"), ("backward", "Block"), ("optimizer", "SGD")} <= paths
 
 
 def triton_kernels(run: Run) -> Counter[str]:
@@ -27,23 +44,26 @@ def triton_kernels(run: Run) -> Counter[str]:
     return Counter(row["tier"] for row in rows)
 
 
-def test_compiled_under_ddp(phantora: Phantora, tmp_path: Path) -> None:
-    """It compiles, ends, and is the same to the nanosecond once the caches are warm."""
-    cold = train(phantora, tmp_path, "ddp")
+def test_compiled_under_ddp(phantora: Phantora, cache: Path) -> None:
+    """It compiles, ends, and is the same to the nanosecond once the caches are warm, whether its
+    modules are followed or not. What compiles with cold caches times kernels in its first step.
+    """
+    cold = train(phantora, cache, "ddp")
     assert cold.output.count("last step") == 2
-    warm, again = train(phantora, tmp_path, "ddp"), train(phantora, tmp_path, "ddp")
-    same = warm.summary["digest"] == again.summary["digest"]
-    assert same, "\n".join(map(str, differences(warm.path, again.path)))
+    warm = train(phantora, cache, "ddp")
+    check_followed(warm, train(phantora, cache, "ddp", options=["--modules"]))
     assert triton_kernels(warm)["modelled"] > 2
     # Who prints first has no label.
     steps = re.findall(r"rank \d: last step \d+ us", cold.output)
     assert sorted(steps) == sorted(re.findall(r"rank \d: last step \d+ us", warm.output))
 
 
-def test_compiled_under_fsdp(phantora: Phantora, tmp_path: Path) -> None:
+def test_compiled_under_fsdp(phantora: Phantora, cache: Path) -> None:
     """Four ranks compile into one cache, whatever their device, and take the same time."""
-    run = train(phantora, tmp_path, "fsdp", ranks=4)
-    assert len(set(re.findall(r"last step (\d+) us", run.output))) == 1
-    assert run.output.count("last step") == 4
-    assert [folder.name for folder in (tmp_path / "triton").iterdir()] == ["0"]
-    assert triton_kernels(run)["modelled"] > 2
+    cold = train(phantora, cache, "fsdp", ranks=4)
+    assert len(set(re.findall(r"last step (\d+) us", cold.output))) == 1
+    assert cold.output.count("last step") == 4
+    assert [folder.name for folder in (cache / "triton").iterdir()] == ["0"]
+    assert triton_kernels(cold)["modelled"] > 2
+    plain = train(phantora, cache, "fsdp", ranks=4)
+    check_followed(plain, train(phantora, cache, "fsdp", ranks=4, options=["--modules"]))

@@ -36,7 +36,7 @@ pytestmark = [
 SMALL = ["--layers", "2", "--steps", "4", "--batch", "2"]
 FAR = {
     "PHANTORA_SSH": shlex.join([sys.executable, str(Path(__file__).parent / "far_host.py")]),
-    "FAR_HOST_MS": "1",
+    "PHANTORA_FAR_HOST_MS": "1",
 }
 HOSTS = ["--hosts", "localhost,far", "--listen", "127.0.0.1"]
 FAILING = PROGRAMS / "failing.py"
@@ -159,7 +159,7 @@ def test_tls_between_hosts(phantora: Phantora, tmp_path: Path) -> None:
     heard = tmp_path / "heard"
     options = ["--tls-cert", str(tls.cert), "--tls-key", str(tls.key), "--tls-ca", str(tls.ca)]
     command: list[str | Path] = [EXAMPLES / "train_gpt_ddp.py", *SMALL]
-    environment = {**FAR, "FAR_HOST_HEARD": str(heard)}
+    environment = {**FAR, "PHANTORA_FAR_HOST_HEARD": str(heard)}
     process, path = phantora.start([*HOSTS, *NODES, *options], command, environment)
     tokens, lines = set(), set()
     with process:
@@ -201,7 +201,7 @@ def test_interrupted(failing_phantora: Phantora) -> None:
 def test_somebody_is_gone(failing_phantora: Phantora, tmp_path: Path, victim: str) -> None:
     """The others end soon, and say which host is gone; the fixture looks for what is left."""
     cut = tmp_path / "cut"
-    environment = {**FAR, "FAR_HOST_CUT": str(cut)}
+    environment = {**FAR, "PHANTORA_FAR_HOST_CUT": str(cut)}
     process, _ = failing_phantora.start([*HOSTS, *NODES], [FAILING, "never"], environment)
     with process:
         assert process.stdout is not None
@@ -238,13 +238,13 @@ BAD: Mapping[str, tuple[list[str], dict[str, str], int, str]] = {
     ),
     "another PyTorch": (
         [*HOSTS, *NODES],
-        {"FAR_HOST_VERSIONS": json.dumps({"torch": "1.13"})},
+        {"PHANTORA_FAR_HOST_VERSIONS": json.dumps({"torch": "1.13"})},
         2,
         "Host far: this host has torch ",
     ),
     "less isolation": (
         [*HOSTS, *NODES],
-        {"FAR_HOST_VERSIONS": json.dumps({"isolation": "T9"})},
+        {"PHANTORA_FAR_HOST_VERSIONS": json.dumps({"isolation": "T9"})},
         2,
         "Host far: this host has isolation T3, and the first one T9",
     ),

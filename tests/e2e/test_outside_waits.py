@@ -14,7 +14,7 @@ import pytest
 from free_ports import free_port
 from phantora_runs import EXAMPLES, PROGRAMS, Phantora
 
-REPEATS = 5
+REPEATS = 3
 # What an act costs, and what was read of clocks (csrc/shim/libc/outside.cc, virtual_clock.cc).
 ACT_NS, READ_NS = 1000, 100
 LATE_NS = 500_000_000
@@ -150,24 +150,24 @@ def test_gloo_s_loop_rarely_wakes_while_nothing_comes(phantora: Phantora, tmp_pa
 def test_programs_that_mix_gloo_and_nccl_have_one_history(phantora: Phantora) -> None:
     """Every collective of both, one after the other."""
     command = [EXAMPLES / "check_collectives.py"]
-    runs = [phantora.run(["--ranks", "4"], command) for _ in range(3)]
-    assert [run.exit_code for run in runs] == [0, 0, 0], runs[0].errors
+    runs = [phantora.run(["--ranks", "4"], command) for _ in range(2)]
+    assert [run.exit_code for run in runs] == [0, 0], runs[0].errors
     assert len({run.summary["digest"] for run in runs}) == 1
 
 
 @pytest.mark.torch
 def test_a_helper_that_acts_is_not_held_up_by_one_that_spins(phantora: Phantora) -> None:
     """Its rank cannot be found still meanwhile, and has issued something at the same time."""
-    runs = [phantora.run(["--ranks", "2"], [PROGRAMS / "gloo_after_gpu.py"]) for _ in range(3)]
-    assert [run.exit_code for run in runs] == [0, 0, 0], runs[0].errors
+    runs = [phantora.run(["--ranks", "2"], [PROGRAMS / "gloo_after_gpu.py"]) for _ in range(2)]
+    assert [run.exit_code for run in runs] == [0, 0], runs[0].errors
     assert len({run.summary["digest"] for run in runs}) == 1
 
 
 @pytest.mark.torch
 def test_a_helper_that_waits_for_the_device_is_waited_for(phantora: Phantora) -> None:
     """Where no rank asks for anything itself: each goes on when its own device is done."""
-    runs = [phantora.run(["--ranks", "2"], [PROGRAMS / "helpers_that_wait.py"]) for _ in range(3)]
-    assert [run.exit_code for run in runs] == [0, 0, 0], runs[0].errors
+    runs = [phantora.run(["--ranks", "2"], [PROGRAMS / "helpers_that_wait.py"]) for _ in range(2)]
+    assert [run.exit_code for run in runs] == [0, 0], runs[0].errors
     assert len({run.summary["digest"] for run in runs}) == 1
     for run in runs:
         lines = [json.loads(line) for line in re.findall(r"{.*}", run.output)]
