@@ -26,6 +26,7 @@ struct Kernel {
   std::optional<std::vector<std::pair<std::string, std::int64_t>>> sizes = {};
   std::optional<std::string> module = {};
   std::optional<std::int64_t> thread_bytes = {};
+  std::optional<std::int64_t> block_bytes = {};
 
   template <class Each>
   void each(Each&& one) const {
@@ -38,6 +39,7 @@ struct Kernel {
     one("sizes", sizes);
     one("module", module);
     one("thread_bytes", thread_bytes);
+    one("block_bytes", block_bytes);
   }
 };
 

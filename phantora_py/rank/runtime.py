@@ -39,6 +39,7 @@ from .recomputation import Recomputation
 from .scratch import keep_in
 from .small_operations import SmallOperations, small_operations
 from .step_marks import StepMarks
+from .triton_bytes import STATIC_LAUNCHERS, tell_compiled, tell_static
 from .triton_kernels import (
     CACHE_FOLDERS,
     COMPILER,
@@ -107,6 +108,9 @@ def _hook(shim: ctypes.CDLL) -> _Runtime:
         after_import(name, action)
     after_import("multiprocessing.util", functools.partial(keep_in, rank_runtime.run_dir))
     share_kernels()
+    after_import(COMPILER, functools.partial(tell_compiled, shim))
+    for launcher in STATIC_LAUNCHERS:
+        after_import(launcher, functools.partial(tell_static, shim))
     after_import(CACHE_FOLDERS, share_cache)
     after_import(CONFIG, compile_in_place)
     after_import(WORKERS, lock_in_workers)

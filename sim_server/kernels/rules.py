@@ -83,9 +83,11 @@ def asserted(_launch: Launch, _gpu: GpuProfile) -> Work:
 
 
 def triton(launch: Launch, _gpu: GpuProfile) -> Work:
-    """A kernel that Inductor wrote: what its threads load and store, unless its code loops."""
-    if launch.thread_bytes:
-        moved = launch.blocks * launch.threads * launch.thread_bytes
+    """A kernel that Inductor wrote: what its blocks load and store, or its threads. Triton's code
+    knows what is loaded twice, machine code does not.
+    """
+    if of_block := launch.block_bytes or launch.threads * launch.thread_bytes:
+        moved = launch.blocks * of_block
         return Work(bytes=moved, efficiency=_TRITON, sound=True)
     return Work(bytes=launch.blocks * launch.threads * _TRITON_BYTES_PER_THREAD, sound=False)
 
@@ -118,6 +120,10 @@ def template(launch: Launch, gpu: GpuProfile) -> Work:
 
 
 RULES = (
+    # Inductor names kernels after operators, which other rules look for. Templates: under their own
+    # names while they are being timed.
+    _rule(r"^triton_(tem_|mm|bmm|grouped_mm|convolution|flex_)", "triton", template),
+    _rule(r"^triton_", "triton", triton),
     _rule(r"multi_tensor_apply_kernel$", "optimizer", optimizer.multi_tensor),
     _rule(r"lpnorm_cleanup$|lpmax_cleanup$", "optimizer", optimizer.norm_cleanup),
     _rule(r"flash_fwd_splitkv_combine_kernel$", "attention", attention.flash_combine),
@@ -235,9 +241,6 @@ RULES = (
         elementwise.pointwise,
     ),
     _rule(r"cutlass\w*::(device_kernel|Kernel)|^_ZN\d+cutlass", "gemm", hidden_product),
-    # Under the template's own name while it is being timed.
-    _rule(r"^triton_(tem_|mm|bmm|grouped_mm|convolution|flex_)", "triton", template),
-    _rule(r"^triton_", "triton", triton),
     _rule(r"spin_kernel$", "other", spin),
     _rule(r"_assert_async_cuda_kernel$", "other", asserted),
     _rule(r"", "other", unknown),

@@ -36,6 +36,8 @@ class Launch:
     sizes: Mapping[str, int]
     thread_bytes: int = 0
     """What a thread moves, where the kernel's machine code tells; 0: not known."""
+    block_bytes: int = 0
+    """What a block moves, where Triton's code tells; 0: not known."""
 
     @classmethod
     def from_signature(cls, signature: Kernel) -> Launch:
@@ -48,6 +50,7 @@ class Launch:
             scalars=tuple((index, value) for index, value in signature.get("scalars", ())),
             sizes=signature.get("sizes", {}),
             thread_bytes=signature.get("thread_bytes", 0),
+            block_bytes=signature.get("block_bytes", 0),
         )
 
     @property

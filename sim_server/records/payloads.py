@@ -31,6 +31,9 @@ class _KernelMore(TypedDict, total=False):
     thread_bytes: Annotated[
         int, "likewise: what a thread loads and stores, where its machine code tells"
     ]
+    block_bytes: Annotated[
+        int, "likewise: what a block loads and stores, where Triton's own code tells"
+    ]
 
 
 class Kernel(_KernelMore):

@@ -13,6 +13,8 @@ from phantora_runs import PROGRAMS, Phantora, Run
 
 pytestmark = pytest.mark.torch
 
+H100_BYTES_PER_NS = 3352.0  # by its data sheet
+
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -67,3 +69,23 @@ def test_compiled_under_fsdp(phantora: Phantora, cache: Path) -> None:
     assert triton_kernels(cold)["modelled"] > 2
     plain = train(phantora, cache, "fsdp", ranks=4)
     check_followed(plain, train(phantora, cache, "fsdp", ranks=4, options=["--modules"]))
+
+
+def test_kernels_that_loop(phantora: Phantora, cache: Path) -> None:
+    """They move what their loops do, whether Triton has just compiled them or PyTorch kept them."""
+    environment = {"TORCHINDUCTOR_CACHE_DIR": str(cache), "PYTHONWARNINGS": "ignore"}
+    for _ in ("cold", "warm"):
+        run = phantora.run(["--ranks", "1"], [PROGRAMS / "compiled_loss.py"], environment)
+        assert run.exit_code == 0, run.errors
+        rows = [row for row in run.data.timings if row["name"].startswith("triton_red_")]
+        assert {row["tier"] for row in rows} == {"modelled"}
+        # The logits are read in both passes, and their gradients written.
+        logits_ns = 1024 * 32_000 * 2 / H100_BYTES_PER_NS
+        passes = {
+            "prepare_softmax": 1,
+            "log_softmax_backward": 2,
+        }
+        for name, times in passes.items():
+            lasted_ns = [row["duration_ns"] for row in rows if name in row["name"]]
+            assert lasted_ns
+            assert all(times < one / logits_ns < 1.6 * times for one in lasted_ns)

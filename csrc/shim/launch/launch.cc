@@ -70,6 +70,7 @@ struct KernelFunction {
 namespace {
 
 thread_local std::uint32_t stated_product = 0;
+thread_local std::int64_t stated_block_bytes = 0;
 
 // CUTLASS names the problem shape of a kernel that finds its sizes on the device.
 bool names_grouped_product(std::string_view name) noexcept {
@@ -82,6 +83,7 @@ std::string launch_text(const KernelFunction& function, const LaunchShape& shape
   if (function.code.module_hash != 0) {
     told.module = hash_text(function.code.module_hash);
     if (function.code.thread_bytes != 0) told.thread_bytes = function.code.thread_bytes;
+    if (function.code.block_bytes != 0) told.block_bytes = function.code.block_bytes;
   }
   return payload_text(told);
 }
@@ -132,6 +134,7 @@ void describe_compiled(KernelFunction& function) {
   const CompiledKernel kernel{function.name, code.parameter_bytes, code.stored_bytes, code.narrowest_store_bytes};
   function.plan = plan_compiled(kernel);
   if (const std::uint32_t bytes = pointwise_thread_bytes(kernel)) code.thread_bytes = bytes;
+  code.block_bytes = stated_block_bytes;
 }
 
 // Not before a launch that has something to forget: a code object is unpacked for it.
@@ -160,6 +163,8 @@ KernelFunction* make_kernel_function(const char* name, KernelCode code) {
 }
 
 void state_product(std::uint32_t signature) noexcept { stated_product = signature; }
+
+void state_block_bytes(std::int64_t bytes) noexcept { stated_block_bytes = bytes; }
 
 const char* kernel_name(const KernelFunction& function) noexcept { return function.name.c_str(); }
 
