@@ -40,6 +40,7 @@ EXPERTS = PROGRAMS / "expert_groups.py"
 DEEPSPEED = PROGRAMS / "with_deepspeed.py"
 DIFFERENT = [PROGRAMS / "ranks_that_differ.py"]
 STAGES = ["--fold", "dp", "--mesh", "pp=2,dp=4,tp=1"]
+BLOCKS = ["--fold", "dp", "--mesh", "pp=2,dp=2,tp=2"]
 UNEVEN = [*LLAMA, "--vocabulary", "1020"]
 """Shards of 128 rows, of the last rank 124."""
 PAIR = ["--fold", "dp", "--mesh", "dp=2,tp=4"]
@@ -152,11 +153,7 @@ def check_equal(whole: Run, folded: Run) -> None:
         pytest.param(STAGES, [PIPELINES, "GPipe", "2", "1"], id="gpipe-dp"),
         pytest.param(STAGES, [PIPELINES, "1F1B", "2", "1"], id="1f1b-dp"),
         pytest.param(STAGES, [PIPELINES, "hand", "2", "1"], id="pipeline-by-hand-dp"),
-        pytest.param(
-            ["--fold", "dp", "--mesh", "pp=2,dp=2,tp=2"],
-            [PIPELINES, "1F1B", "2", "2"],
-            id="pp-dp-tp",
-        ),
+        pytest.param(BLOCKS, [PIPELINES, "1F1B", "2", "2"], id="pp-dp-tp"),
         pytest.param(
             ["--fold", "shard,tp", "--mesh", "pp=2,shard=2,tp=2"],
             [EXAMPLES / "train_llama_pipeline.py", *LLAMA[1:], "--pp", "2", "--tp", "2"],
@@ -167,7 +164,6 @@ def check_equal(whole: Run, folded: Run) -> None:
             ["--fold", "dp", "--mesh", "dp=2,ep=4"], [EXPERTS, "4", "splits"], id="experts-dp"
         ),
         pytest.param(["--fold", "auto"], [PIPELINES, "1F1B", "2", "2"], id="auto-pp-dp-tp"),
-        pytest.param(["--fold", "auto"], [*LLAMA, "--tp", "4", "--fsdp", "2"], id="auto-tp-fsdp2"),
     ],
 )
 def test_a_folded_run_is_as_one_of_all_ranks(
@@ -283,8 +279,7 @@ routing = "{routing}"
     ("folding", "command"),
     [
         pytest.param(["--fold", "1"], [*LLAMA, "--fsdp", "4"], id="hsdp"),
-        pytest.param(["--fold", "2"], [*LLAMA, "--tp", "2", "--fsdp", "2"], id="hsdp-tp"),
-        pytest.param(STAGES, [PIPELINES, "1F1B", "2", "1"], id="1f1b-dp"),
+        pytest.param(BLOCKS, [PIPELINES, "1F1B", "2", "2"], id="pp-dp-tp"),
         pytest.param(["--fold", "1"], [EXPERTS, "8", "splits"], id="experts"),
     ],
 )

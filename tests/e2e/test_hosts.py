@@ -49,7 +49,6 @@ STAGES = ["--fold", "dp", "--mesh", "pp=2,dp=4,tp=1"]
 # Hosts, nodes, GPUs of each, other options, command.
 PROGRAMS_OF_MANY: Mapping[str, tuple[int, int, int, list[str], list[str | Path]]] = {
     "ddp": (3, 3, 1, [], [EXAMPLES / "train_gpt_ddp.py", *SMALL]),
-    "fsdp": (2, 2, 2, [], [EXAMPLES / "train_gpt_fsdp.py", *SMALL]),
     "fsdp counted": (
         *(2, 2, 2, ["--host-time", "counted"]),
         [EXAMPLES / "train_gpt_fsdp.py", *SMALL],
