@@ -31,7 +31,8 @@ _ACCESS = re.compile(
     r"(?:tensor<(?P<extents>(?:\d+x)+))?!tt\.ptr<(?P<type>\w+)>"
 )
 _MADE_OF = re.compile(r"(%\w+) = tt\.(?:addptr|bitcast|broadcast|expand_dims|splat) (%\w+)")
-_RESULT = re.compile(r"\s*(%\w+)(?::\d+)? = ")
+_NAME = re.compile(r"%\w+")
+_RESULT = re.compile(r"^\s*(%\w+)(?::\d+)? = ")
 _CARRIED = re.compile(r"(%\w+) = (%\w+)")
 # Inductor's word at a load for what is read again later.
 _KEPT = "evict_last"
@@ -61,12 +62,14 @@ def block_bytes(code: str) -> int | None:
     kept_by: dict[str, tuple[int, str]] = {}
     total = 0.0
     for number, line in enumerate(code.splitlines()):
+        if line.startswith("#"):  # where it was written, which may be any text
+            continue
         loop, turns = scopes[-1]
         if (access := _ACCESS.search(line)) is not None:
             pointer = access["pointer"]
             kept_loop, kept_pointer = kept_by.get(_origin(pointer, made_of), (loop, ""))
             is_cached = kept_loop != loop or kept_pointer == pointer
-            is_shared = bool(of_block) and pointer not in of_block
+            is_shared = bool(of_block) and of_block.isdisjoint(_NAME.findall(line))
             if access["what"] == "store" or not (is_cached or is_shared):
                 total += turns * _bytes(access)
             if _KEPT in line:
@@ -87,17 +90,18 @@ def block_bytes(code: str) -> int | None:
 
 
 def _names_of_block(code: str) -> set[str]:
-    """Of values that depend on which block it is."""
+    """Of values that depend on which block it is, or may: what loops carry and branches give. None
+    where there is one block.
+    """
     found: set[str] = set()
+    if "tt.get_program_id" not in code:
+        return found
     for line in code.splitlines():
-        if _LOOP.search(line):
-            carried = [inner for inner, before in _CARRIED.findall(line) if before in found]
-            names = [*carried, *_RESULT.findall(line)] if carried else []
-        elif "tt.get_program_id" in line or found.intersection(re.findall(r"%\w+", line)):
-            names = _RESULT.findall(line)
-        else:
-            continue
-        found.update(names)
+        if "scf.for" in line or "scf.if" in line:
+            carried = line.partition("iter_args(")[2]
+            found.update(_RESULT.findall(line), (inner for inner, _ in _CARRIED.findall(carried)))
+        elif "tt.get_program_id" in line or not found.isdisjoint(_NAME.findall(line)):
+            found.update(_RESULT.findall(line))
     return found
 
 

@@ -17,7 +17,7 @@ module {
     %start = arith.muli %row, %c5000_i32 : i32
     %range = tt.make_range {end = 2048 : i32, start = 0 : i32} : tensor<2048xi32>
 """
-TAIL = "    tt.return\n  }\n}\n"
+TAIL = '    tt.return\n  }\n}\n#loc3 = loc("/a/}{}/b.py":1:2)\n'
 
 
 def loop(body: str, end: str = "%c5000_i32") -> str:
@@ -70,6 +70,14 @@ AGAIN = access("x", how="evict_last")
         ),
         pytest.param(
             loop(access("x") + access("scale", "%w", "%at")), 5000 * 2, id="weights of all rows"
+        ),
+        pytest.param(
+            loop("") + access("x") + access("y", index="%sum"),
+            2 * 4096,
+            id="where a loop says",
+        ),
+        pytest.param(
+            access("x") + access("y", index="%n").replace("%mask", "%start"), 2 * 4096, id="masked"
         ),
         pytest.param(loop(access("x") + BRANCH.replace("INNER", "")), 5000 * 2, id="a branch"),
         pytest.param(loop(BRANCH.replace("INNER", access("x"))), None, id="loads in a branch"),

@@ -136,7 +136,7 @@ PH_EXPORT std::uint32_t ph_product_signature(std::int64_t m, std::int64_t n, std
 }
 PH_EXPORT void ph_state_product(std::uint32_t signature) noexcept { ph::state_product(signature); }
 
-// Of kernels that loop (phantora_py/rank/triton_bytes.py).
+// Of Triton's kernels (phantora_py/rank/triton_bytes.py).
 PH_EXPORT void ph_state_block_bytes(std::int64_t bytes) noexcept { ph::state_block_bytes(bytes); }
 
 // Before PyTorch's profiler reads its clock.
