@@ -15,8 +15,12 @@ nox.options.sessions = ["lint", "types", "generated", "docs", "tests", "cuda12"]
 
 TORCH = "torch==2.15.*"
 TORCH_CUDA_12 = "torch==2.8.*"
-# Two files at a time, in the order of tests/conftest.py.
-SIDE_BY_SIDE = ("--numprocesses=2", "--dist=loadfile", "--no-loadscope-reorder", "--durations=40")
+# Two files at a time, in the order of tests/conftest.py. A process that ends is not replaced: a run
+# that waited for its successor would wait for ever.
+SIDE_BY_SIDE = (
+    *("--numprocesses=2", "--max-worker-restart=0"),
+    *("--dist=loadfile", "--no-loadscope-reorder", "--durations=40"),
+)
 # What runs our C++ without PyTorch.
 NATIVE_TESTS = [
     "tests/agent",

@@ -16,6 +16,19 @@ from program_on_hosts import MARKS, PROGRAM, check_places
 from phantora_py.data import RunData
 
 LIMIT_S = 240
+CLUSTER = """
+import sys
+from ray.cluster_utils import Cluster
+
+node = {"num_cpus": 1, "object_store_memory": 80 << 20}
+cluster = Cluster(initialize_head=True, head_node_args=node)
+try:
+    cluster.add_node(**node)
+    print("at", cluster.address, flush=True)
+    sys.stdin.read()
+finally:
+    cluster.shutdown()
+"""
 FOR_EVER = "while True:\n    torch.ones(1, device='cuda').item()\n"
 
 pytestmark = MARKS
@@ -23,17 +36,17 @@ pytestmark = MARKS
 
 @pytest.fixture(scope="module")
 def ray() -> Iterator[dict[str, str]]:
-    """A cluster of two nodes on this machine; the variables by which it is found."""
+    """A cluster of two nodes on this machine; the variables by which it is found. A process of its
+    own has it: Ray ends the one that it is in when a cluster is lost.
+    """
     pytest.importorskip("ray", reason="needs Ray: pip install 'phantora[ray]'")
-    from ray.cluster_utils import Cluster  # noqa: PLC0415
-
-    node = {"num_cpus": 1, "object_store_memory": 80 << 20}
-    cluster = Cluster(initialize_head=True, head_node_args=node)
-    try:
-        cluster.add_node(**node)
-        yield {"RAY_ADDRESS": cluster.address}
-    finally:
-        cluster.shutdown()
+    with subprocess.Popen(
+        [sys.executable, "-c", CLUSTER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as cluster:
+        assert cluster.stdout is not None
+        address = next(line.split()[1] for line in cluster.stdout if line.startswith("at "))
+        yield {"RAY_ADDRESS": address}
+        cluster.communicate()
 
 
 def agents() -> list[int]:
