@@ -39,7 +39,7 @@ from .recomputation import Recomputation
 from .scratch import keep_in
 from .small_operations import SmallOperations, small_operations
 from .step_marks import StepMarks
-from .triton_bytes import STATIC_LAUNCHERS, tell_compiled, tell_static
+from .triton_code import STATIC_LAUNCHERS, tell_compiled, tell_static
 from .triton_kernels import (
     CACHE_FOLDERS,
     COMPILER,

@@ -74,3 +74,12 @@ def test_what_moves_in_large_tensors_stays_known(phantora: Phantora) -> None:
     names = ("windows", "transposed", "between", "places", "flags", "pairs")
     assert told == dict.fromkeys(names, "True")
     assert run.summary["trust"]["unknown_reads"] == []
+
+
+def test_what_triton_only_reads_stays_known(phantora: Phantora) -> None:
+    """Of a kernel of the program and of one of Inductor; what a kernel writes is unknown."""
+    run = phantora.run(["--ranks", "1"], [PROGRAMS / "read_by_triton.py"])
+    assert run.exit_code == 0, run.errors
+    assert run.output.splitlines() == ["[3, 1, 4, 1] 2", "[3, 1, 4, 1]"]
+    lines = [row["site"].rpartition(":")[2] for row in run.summary["trust"]["unknown_reads"]]
+    assert lines == ["23 <module>", "24 <module>"]

@@ -136,8 +136,10 @@ PH_EXPORT std::uint32_t ph_product_signature(std::int64_t m, std::int64_t n, std
 }
 PH_EXPORT void ph_state_product(std::uint32_t signature) noexcept { ph::state_product(signature); }
 
-// Of Triton's kernels (phantora_py/rank/triton_bytes.py).
-PH_EXPORT void ph_state_block_bytes(std::int64_t bytes) noexcept { ph::state_block_bytes(bytes); }
+// Of Triton's kernels (phantora_py/rank/triton_code.py).
+PH_EXPORT void ph_state_code(std::int64_t block_bytes, std::uint64_t only_read) noexcept {
+  ph::state_code({block_bytes, only_read});
+}
 
 // Before PyTorch's profiler reads its clock.
 PH_EXPORT void ph_make_counter_virtual() noexcept { ph::make_counter_virtual(); }

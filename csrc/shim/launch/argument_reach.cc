@@ -201,15 +201,16 @@ std::vector<std::uint16_t> halves_among(const std::vector<std::string>& types) {
   return found;
 }
 
-// The image tells sizes. Types, where there are as many, tell what is only read.
-void plan_sized(const std::vector<std::uint16_t>& sizes, ReachPlan& plan) {
+// The image tells sizes. Types, where there are as many, tell what is only read, and so does who has loaded the code.
+void plan_sized(const std::vector<std::uint16_t>& sizes, ReachPlan& plan, std::uint64_t only_read = 0) {
   const bool has_types = plan.is_complete && plan.parameters.size() == sizes.size();
   plan.parameters.resize(sizes.size());
   plan.is_complete = true;
   for (std::uint16_t i = 0; i < sizes.size(); ++i) {
     Parameter& parameter = plan.parameters[i];
     if (has_types && parameter.how == How::Read && sizes[i] == 8) continue;
-    parameter = {.index = i, .how = How::Words, .bytes = sizes[i]};
+    const bool is_read = sizes[i] == 8 && i < 64 && (only_read >> i & 1) != 0;
+    parameter = {.index = i, .how = is_read ? How::Read : How::Words, .bytes = sizes[i]};
   }
 }
 
@@ -446,7 +447,7 @@ ReachPlan plan_reach(std::string_view mangled, const KernelCode& code, bool larg
     if (is_forward_lookup(name)) plan_lookup(types, plan);
   }
   const bool is_sized = code.module_hash != 0 && code.lists_parameters;
-  if (is_sized) plan_sized(code.parameter_bytes, plan);
+  if (is_sized) plan_sized(code.parameter_bytes, plan, code.stated.only_read);
   plan.is_pytorchs = is_in_pytorch(code.stub);
   if (!plan.is_pytorchs && !is_sized) plan.halves = halves_among(types);
   plan.count = static_cast<std::uint16_t>(plan.parameters.size());

@@ -70,7 +70,7 @@ struct KernelFunction {
 namespace {
 
 thread_local std::uint32_t stated_product = 0;
-thread_local std::int64_t stated_block_bytes = 0;
+thread_local StatedCode stated_code;
 
 // CUTLASS names the problem shape of a kernel that finds its sizes on the device.
 bool names_grouped_product(std::string_view name) noexcept {
@@ -83,7 +83,7 @@ std::string launch_text(const KernelFunction& function, const LaunchShape& shape
   if (function.code.module_hash != 0) {
     told.module = hash_text(function.code.module_hash);
     if (function.code.thread_bytes != 0) told.thread_bytes = function.code.thread_bytes;
-    if (function.code.block_bytes != 0) told.block_bytes = function.code.block_bytes;
+    if (function.code.stated.block_bytes != 0) told.block_bytes = function.code.stated.block_bytes;
   }
   return payload_text(told);
 }
@@ -134,7 +134,6 @@ void describe_compiled(KernelFunction& function) {
   const CompiledKernel kernel{function.name, code.parameter_bytes, code.stored_bytes, code.narrowest_store_bytes};
   function.plan = plan_compiled(kernel);
   if (const std::uint32_t bytes = pointwise_thread_bytes(kernel)) code.thread_bytes = bytes;
-  code.block_bytes = stated_block_bytes;
 }
 
 // Not before a launch that has something to forget: a code object is unpacked for it.
@@ -151,6 +150,7 @@ const ReachPlan& reach_of(KernelFunction& function) {
 KernelFunction* make_kernel_function(const char* name, KernelCode code) {
   auto* function = new KernelFunction{name, std::move(code), names_grouped_product(name), {}, {}, {}, {}, {}, {}};
   const bool large_lists = config().number("torch.list_kib") == 32;
+  if (function->code.module_hash != 0) function->code.stated = stated_code;
   function->reach = plan_reach(function->name, function->code, large_lists);
   if (function->code.module_hash == 0) {
     function->plan = plan_arguments(function->name, large_lists);
@@ -164,7 +164,7 @@ KernelFunction* make_kernel_function(const char* name, KernelCode code) {
 
 void state_product(std::uint32_t signature) noexcept { stated_product = signature; }
 
-void state_block_bytes(std::int64_t bytes) noexcept { stated_block_bytes = bytes; }
+void state_code(const StatedCode& code) noexcept { stated_code = code; }
 
 const char* kernel_name(const KernelFunction& function) noexcept { return function.name.c_str(); }
 

@@ -42,9 +42,8 @@ LaunchForm form_of(std::span<const Attribute> attributes, Id cooperative, Id clu
 // device; phantora_py/rank/grouped_products.py knows them.
 PH_EXPORT void state_product(std::uint32_t signature) noexcept;
 
-// A block of the kernels that this thread loads from now on loads and stores so many bytes, 0: nobody says.
-// phantora_py/rank/triton_bytes.py knows it.
-PH_EXPORT void state_block_bytes(std::int64_t bytes) noexcept;
+// Of the kernels that this thread loads from now on. phantora_py/rank/triton_code.py knows it.
+PH_EXPORT void state_code(const StatedCode& code) noexcept;
 
 // Limit of resident blocks per multiprocessor by threads, shared memory and the hardware's block limit.
 // Registers are not known: 32 per thread are assumed.

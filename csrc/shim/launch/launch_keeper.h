@@ -17,12 +17,18 @@
 
 namespace ph {
 
+// What those say of a kernel who load it.
+struct StatedCode {
+  std::int64_t block_bytes = 0;  // what a block moves, 0: not known
+  std::uint64_t only_read = 0;   // a bit for each parameter that is a pointer which is only read through
+};
+
 // Where the code of a kernel is.
 struct KernelCode {
   const void* stub = nullptr;         // of a compiled kernel: its host function, which the runtime finds it by
   std::uint64_t module_hash = 0;      // of one compiled at run time: identifies its code object, else 0
   std::uint32_t thread_bytes = 0;     // likewise: what a thread moves, 0: not known
-  std::int64_t block_bytes = 0;       // likewise: what a block moves, by those who loaded it, 0: not known
+  StatedCode stated = {};             // likewise
   std::uint32_t stored_bytes = 0;     // likewise, of all stores in its code
   std::uint32_t narrowest_store_bytes = 0;  // likewise
   std::vector<std::uint16_t> parameter_bytes = {};  // likewise, in order

@@ -1,9 +1,9 @@
-"""What Triton's kernels move: how often their loops run and what they load twice, which machine
-code does not tell.
+"""What Triton's kernels do that machine code does not tell: how often their loops run, what they
+load twice, and which memory they only read.
 
 It stands in the code that Triton makes first (.ttir). While a kernel is loaded, the shim is told
 how many bytes a block of it loads and stores, if all its loops have constant bounds, as Inductor's
-have unless shapes are dynamic.
+have unless shapes are dynamic; and which of its parameters it only loads from.
 """
 
 from __future__ import annotations
@@ -31,6 +31,13 @@ _ACCESS = re.compile(
     r"(?:tensor<(?P<extents>(?:\d+x)+))?!tt\.ptr<(?P<type>\w+)>"
 )
 _MADE_OF = re.compile(r"(%\w+) = tt\.(?:addptr|bitcast|broadcast|expand_dims|splat) (%\w+)")
+_PARAMETER = re.compile(r"(%\w+): (!tt\.ptr<)?")
+# Code of which the pointers that it uses are not all seen: addresses made of numbers or found in
+# memory, structures that stand for several parameters, other functions, instructions by hand.
+_MORE_POINTERS = re.compile(
+    r"int_to_ptr|ptr_to_int|ptr<!tt\.ptr|tensordesc|\btt\.call\b|inline_asm"
+)
+_MOST_PARAMETERS = 64  # a bit each
 _NAME = re.compile(r"%\w+")
 _RESULT = re.compile(r"^\s*(%\w+)(?::\d+)? = ")
 _CARRIED = re.compile(r"(%\w+) = (%\w+)")
@@ -105,6 +112,31 @@ def _names_of_block(code: str) -> set[str]:
     return found
 
 
+def only_read(code: str) -> list[int]:
+    """Numbers of the parameters, pointers, that its .ttir does nothing with but load from them.
+
+    Triton's kernels have the parameters of this code in its order, and others after them.
+    """
+    _, head, body = code.partition("tt.func ")
+    if not head or "tt.func " in body or _MORE_POINTERS.search(code):
+        return []
+    head, _, body = body.partition("\n")
+    parameters = _PARAMETER.findall(head)
+    root = {name: number for number, (name, pointer) in enumerate(parameters) if pointer}
+    found = {number for number in root.values() if number < _MOST_PARAMETERS}
+    for line in body.splitlines():
+        if line.startswith("#"):
+            continue
+        used = [name for name in _NAME.findall(line) if name in root]
+        if (made := _MADE_OF.search(line)) is not None and used == [made[2]]:
+            root[made[1]] = root[made[2]]
+        elif not ((access := _ACCESS.search(line)) and access["what"] == "load") or used != [
+            access["pointer"]
+        ]:
+            found.difference_update(root[name] for name in used)
+    return sorted(found)
+
+
 def tell_compiled(shim: ctypes.CDLL, compiler: ModuleType) -> None:
     """Of kernels that Triton loads. `compiler`: its module of compiled kernels."""
     kernel = compiler.CompiledKernel
@@ -125,13 +157,14 @@ def _telling(
     @functools.wraps(load)
     def load_and_tell(kernel: Any, *arguments: Any) -> None:
         shim.ph_enter()
-        code = code_of(kernel)
-        shim.ph_state_block_bytes(ctypes.c_int64((code and block_bytes(code)) or 0))
+        code = code_of(kernel) or ""
+        read = sum(1 << number for number in only_read(code))
+        shim.ph_state_code(ctypes.c_int64(block_bytes(code) or 0), ctypes.c_uint64(read))
         shim.ph_leave()
         try:
             load(kernel, *arguments)
         finally:
-            shim.ph_state_block_bytes(ctypes.c_int64(0))
+            shim.ph_state_code(ctypes.c_int64(0), ctypes.c_uint64(0))
 
     return load_and_tell
 
