@@ -107,7 +107,10 @@ def through(use: str) -> str:
         (through("%same = arith.addi %row, %row : i32"), [0, 1]),
         (HEAD + loop(access("x")) + access("y", of="%w") + STORE + TAIL, [0, 1]),
         (through("tt.store %x_p, %x, %mask : tensor<2048x!tt.ptr<bf16>>"), [1]),
-        (through("%old = tt.atomic_rmw fadd, relaxed, gpu, %in, %v : (!tt.ptr<bf16>) -> bf16"), [1]),
+        (
+            through("%old = tt.atomic_rmw fadd, relaxed, gpu, %in, %v : (!tt.ptr<bf16>) -> bf16"),
+            [1],
+        ),
         (through("%either = arith.select %is_first, %in, %w : !tt.ptr<bf16>"), []),
         (through("tt.store %out, %in : !tt.ptr<bf16>"), [1]),
         (through("%other = tt.load %x_p, %mask, %w : tensor<2048x!tt.ptr<bf16>>"), []),
