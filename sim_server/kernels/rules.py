@@ -83,8 +83,8 @@ def asserted(_launch: Launch, _gpu: GpuProfile) -> Work:
 
 
 def triton(launch: Launch, _gpu: GpuProfile) -> Work:
-    """A kernel that Inductor wrote: what its blocks load and store, or its threads. Triton's code
-    knows what is loaded twice, machine code does not.
+    """A kernel of Triton: what its blocks load and store, or its threads. Triton's code knows what
+    is loaded twice, machine code does not.
     """
     if of_block := launch.block_bytes or launch.threads * launch.thread_bytes:
         moved = launch.blocks * of_block
@@ -119,6 +119,8 @@ def template(launch: Launch, gpu: GpuProfile) -> Work:
     return _tiles(ceil(launch.blocks / gpu.sm_count) * gpu.sm_count, gpu)
 
 
+# Whatever the program has named it.
+_OF_TRITON = _rule(r"", "triton", triton)
 RULES = (
     # Inductor names kernels after operators, which other rules look for. Templates: under their own
     # names while they are being timed.
@@ -254,7 +256,7 @@ def find_rule(family: str) -> Rule:
 
 def classify(launch: Launch) -> tuple[str, Rule]:
     """Class and rule of a launch: fills and plain copies are told from other pointwise kernels."""
-    rule = find_rule(launch.name.family)
+    rule = _OF_TRITON if launch.block_bytes else find_rule(launch.name.family)
     if rule.kernel_class != "elementwise":
         return rule.kernel_class, rule
     text = launch.name.text
