@@ -24,7 +24,7 @@ doubled.tolist()
 changed.tolist()
 
 
-@torch.compile
+@torch.compile  # type: ignore[untyped-decorator]
 def scaled(values: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
     """Compiled by Inductor, which makes one kernel of Triton of it."""
     return torch.relu(values) * lengths
