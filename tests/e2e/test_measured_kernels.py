@@ -44,10 +44,13 @@ def measured(folder: Path) -> list[Measurement]:
 
 
 def wrong(measurements: list[Measurement]) -> list[tuple[str, float, float]]:
-    """Those that are not what the models say: signature, model, median."""
+    """Those that are not what the models say: signature, model, median. An executor that is
+    simulated loads machine code, without what Triton's own code tells.
+    """
     found = []
     for one in measurements:
-        model_ns = float(MODELS.time(one.signature).duration_ns)
+        signature = {name: of for name, of in one.signature.items() if name != "block_bytes"}
+        model_ns = float(MODELS.time(signature).duration_ns)
         median_ns = sorted(one.warm_ns)[len(one.warm_ns) // 2]
         if median_ns != pytest.approx(model_ns, rel=0.001) or min(one.cold_ns) < 0.99 * model_ns:
             found.append((str(one.signature)[:200], model_ns, median_ns))
