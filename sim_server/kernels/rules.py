@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from sim_server.gpu import GpuProfile
@@ -92,6 +92,13 @@ def triton(launch: Launch, _gpu: GpuProfile) -> Work:
     return Work(bytes=launch.blocks * launch.threads * _TRITON_BYTES_PER_THREAD, sound=False)
 
 
+def brought(launch: Launch, gpu: GpuProfile) -> Work:
+    """A kernel that a program or a library wrote in Triton. One that loops, of which machine code
+    tells nothing, may compute for longer than it moves.
+    """
+    return replace(triton(launch, gpu), sound=launch.thread_bytes > 0)
+
+
 # Assumed: tile, depth and share of the peak of a product whose sizes its argument structure hides.
 _HIDDEN_TILE_FLOPS = 2 * 128 * 128 * 4096
 _HIDDEN_EFFICIENCY = 0.6
@@ -119,8 +126,7 @@ def template(launch: Launch, gpu: GpuProfile) -> Work:
     return _tiles(ceil(launch.blocks / gpu.sm_count) * gpu.sm_count, gpu)
 
 
-# Whatever the program has named it.
-_OF_TRITON = _rule(r"", "triton", triton)
+_BROUGHT = _rule(r"^(?!triton_)", "triton", brought)
 RULES = (
     # Inductor names kernels after operators, which other rules look for. Templates: under their own
     # names while they are being timed.
@@ -256,7 +262,9 @@ def find_rule(family: str) -> Rule:
 
 def classify(launch: Launch) -> tuple[str, Rule]:
     """Class and rule of a launch: fills and plain copies are told from other pointwise kernels."""
-    rule = _OF_TRITON if launch.block_bytes else find_rule(launch.name.family)
+    family = launch.name.family
+    of_triton = launch.block_bytes > 0 and _BROUGHT.pattern.search(family)
+    rule = _BROUGHT if of_triton else find_rule(family)
     if rule.kernel_class != "elementwise":
         return rule.kernel_class, rule
     text = launch.name.text

@@ -84,8 +84,11 @@ def test_machine_code_tells_the_bytes(timers: dict[str, KernelTimer], launch: Ma
     loss = launch("triton_red_fused_nll_loss_forward_0", (65536, 1, 1))
     assert timers["h100"].time(loss | {"thread_bytes": 32}).duration_ns == once.duration_ns
     norm = launch("_layer_norm_forward_kernel", (65536, 1, 1))
-    own = timers["h100"].time(norm | {"block_bytes": 32 * prod(plain["block"])})
-    assert (own.kernel_class, own.duration_ns) == ("triton", once.duration_ns)
+    told = norm | {"block_bytes": 32 * prod(plain["block"])}
+    looping, straight = (timers["h100"].time(told | {"thread_bytes": of}) for of in (0, 64))
+    assert looping.kernel_class == straight.kernel_class == "triton"
+    assert looping.duration_ns == straight.duration_ns == once.duration_ns
+    assert (looping.tier, straight.tier) == (Tier.ASSUMED, Tier.MODELLED)
 
 
 @pytest.mark.parametrize("gpu", profile_names())
