@@ -449,6 +449,8 @@ def accuracy(session: nox.Session) -> None:
         "expert_layers.py",
     ):
         session.run("python", f"benchmarks/{name}", folder, "--write")
+    session.install("liger-kernel")
+    session.run("python", "benchmarks/triton_published.py", folder, "--write")
     names = ("nccl_single_node.csv", "nccl_multi_node.csv", "nccl_tests_more.csv.gz")
     collectives = [f"{folder}/{name}" for name in names]
     session.run("python", "benchmarks/network_accuracy.py", *collectives, "--write")

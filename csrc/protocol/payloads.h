@@ -26,7 +26,9 @@ struct Kernel {
   std::optional<std::vector<std::pair<std::string, std::int64_t>>> sizes = {};
   std::optional<std::string> module = {};
   std::optional<std::int64_t> thread_bytes = {};
-  std::optional<std::int64_t> block_bytes = {};
+  std::optional<std::string> block_bytes = {};
+  std::optional<std::string> block_again = {};
+  std::optional<std::string> block_instructions = {};
 
   template <class Each>
   void each(Each&& one) const {
@@ -40,6 +42,8 @@ struct Kernel {
     one("module", module);
     one("thread_bytes", thread_bytes);
     one("block_bytes", block_bytes);
+    one("block_again", block_again);
+    one("block_instructions", block_instructions);
   }
 };
 

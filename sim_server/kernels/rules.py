@@ -24,7 +24,7 @@ from sim_server.kernels import (
     sorting,
     windows,
 )
-from sim_server.kernels.work import Launch, Work, guessed
+from sim_server.kernels.work import Launch, Work, guessed, held_share
 
 Estimator = Callable[[Launch, GpuProfile], Work]
 
@@ -48,6 +48,8 @@ def _rule(pattern: str, kernel_class: str, estimate: Estimator) -> Rule:
 _TENSORS = 0.6
 # Share of a streaming kernel's rate: Liger's kernels (linkedin/Liger-Kernel@ead96b61).
 _TRITON = 0.93
+# Threads for which a multiprocessor begins an instruction in a cycle, at most.
+_LANES = 128
 # Assumed: a Triton program's thread handles about four elements of two or three tensors.
 _TRITON_BYTES_PER_THREAD = 40
 
@@ -82,21 +84,23 @@ def asserted(_launch: Launch, _gpu: GpuProfile) -> Work:
     return Work(bytes=1, serial_ns=_ASSERTION_NS)
 
 
-def triton(launch: Launch, _gpu: GpuProfile) -> Work:
-    """A kernel of Triton: what its blocks load and store, or its threads. Triton's code knows what
-    is loaded twice, machine code does not.
+def triton(launch: Launch, gpu: GpuProfile) -> Work:
+    """A kernel of Triton: what its blocks load, store and compute, or its threads. Triton's code
+    knows what is loaded twice, machine code does not.
     """
-    if of_block := launch.block_bytes or launch.threads * launch.thread_bytes:
-        moved = launch.blocks * of_block
-        return Work(bytes=moved, efficiency=_TRITON, sound=True)
-    return Work(bytes=launch.blocks * launch.threads * _TRITON_BYTES_PER_THREAD, sound=False)
-
-
-def brought(launch: Launch, gpu: GpuProfile) -> Work:
-    """A kernel that a program or a library wrote in Triton. One that loops, of which machine code
-    tells nothing, may compute for longer than it moves.
-    """
-    return replace(triton(launch, gpu), sound=launch.thread_bytes > 0)
+    moved = launch.over_blocks(launch.block_bytes)
+    if moved is None and not launch.thread_bytes:
+        return Work(bytes=launch.blocks * launch.threads * _TRITON_BYTES_PER_THREAD, sound=False)
+    if moved is None:
+        moved = launch.blocks * launch.threads * launch.thread_bytes
+    again = launch.over_blocks(launch.block_again) or 0
+    at_once = min(1, gpu.sm_count * launch.resident(gpu) / launch.blocks)
+    cached = again and again * held_share(again * at_once, gpu)
+    moving = Work(bytes=moved - cached, cached_bytes=cached, efficiency=_TRITON)
+    instructions = launch.over_blocks(launch.block_instructions) or 0
+    work = replace(moving, cycles=instructions / _LANES)
+    of_memory, of_both = (one.duration_ns(gpu, launch.blocks) for one in (moving, work))
+    return replace(work, sound=of_memory == of_both)
 
 
 # Assumed: tile, depth and share of the peak of a product whose sizes its argument structure hides.
@@ -126,7 +130,7 @@ def template(launch: Launch, gpu: GpuProfile) -> Work:
     return _tiles(ceil(launch.blocks / gpu.sm_count) * gpu.sm_count, gpu)
 
 
-_BROUGHT = _rule(r"^(?!triton_)", "triton", brought)
+_BROUGHT = _rule(r"^(?!triton_)", "triton", triton)
 RULES = (
     # Inductor names kernels after operators, which other rules look for. Templates: under their own
     # names while they are being timed.
@@ -263,7 +267,7 @@ def find_rule(family: str) -> Rule:
 def classify(launch: Launch) -> tuple[str, Rule]:
     """Class and rule of a launch: fills and plain copies are told from other pointwise kernels."""
     family = launch.name.family
-    of_triton = launch.block_bytes > 0 and _BROUGHT.pattern.search(family)
+    of_triton = launch.block_bytes and _BROUGHT.pattern.search(family)
     rule = _BROUGHT if of_triton else find_rule(family)
     if rule.kernel_class != "elementwise":
         return rule.kernel_class, rule

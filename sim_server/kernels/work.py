@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import prod
 
 from sim_server.gpu import GpuProfile
+from sim_server.kernels.blocks import over_blocks
 from sim_server.kernels.names import KernelName, parse
 from sim_server.records.payloads import Kernel
 
@@ -36,8 +37,10 @@ class Launch:
     sizes: Mapping[str, int]
     thread_bytes: int = 0
     """What a thread moves, where the kernel's machine code tells; 0: not known."""
-    block_bytes: int = 0
-    """What a block moves, where Triton's code tells; 0: not known."""
+    block_bytes: str = ""
+    block_again: str = ""
+    block_instructions: str = ""
+    """What a block does, where Triton's code tells; empty: not known."""
 
     @classmethod
     def from_signature(cls, signature: Kernel) -> Launch:
@@ -50,13 +53,19 @@ class Launch:
             scalars=tuple((index, value) for index, value in signature.get("scalars", ())),
             sizes=signature.get("sizes", {}),
             thread_bytes=signature.get("thread_bytes", 0),
-            block_bytes=signature.get("block_bytes", 0),
+            block_bytes=signature.get("block_bytes", ""),
+            block_again=signature.get("block_again", ""),
+            block_instructions=signature.get("block_instructions", ""),
         )
 
     @property
     def blocks(self) -> int:
         """Blocks of the grid."""
         return max(1, prod(self.grid))
+
+    def over_blocks(self, expression: str) -> float | None:
+        """What all blocks do by what one does (docs/records.md); None: not known."""
+        return over_blocks(expression, dict(self.scalars), self.grid) if expression else None
 
     @property
     def threads(self) -> int:
@@ -95,6 +104,8 @@ class Work:
     Units: bytes to and from memory, floating-point operations outside the tensor cores, cycles of
     one multiprocessor for all other instructions, nanoseconds that none of them shortens. `waits`
     is how often a thread waits for what it has asked for before it asks for more.
+    `cached_bytes` are those beside `bytes` that a block finds in the L2 cache where it left
+    them, as fast as a multiprocessor takes them.
     `efficiency` is the share of a streaming kernel's rate that the access pattern allows. `cold`:
     no kernel before has left the operands in the L2 cache. `sound` is False where the sizes are a
     guess: the duration is then of tier assumed.
@@ -106,6 +117,7 @@ class Work:
     cycles: float = 0.0
     serial_ns: float = 0.0
     waits: float = 0.0
+    cached_bytes: float = 0.0
     cold: bool = False
     sound: bool = True
     region: str = ""
@@ -142,7 +154,8 @@ class Work:
         rate = min(gpu.bandwidth_bytes_per_ns * self.efficiency, most)
         per_clock = gpu.kernels.l2_bytes_per_clock
         cached = gpu.sm_count * per_clock * gpu.cycles_per_ns * self.efficiency
-        return self.bytes * ((1 - held) / rate + held / max(rate, min(cached, most)))
+        moving_ns = self.bytes * ((1 - held) / rate + held / max(rate, min(cached, most)))
+        return moving_ns + self.cached_bytes / most
 
 
 def held_share(moved_bytes: float, gpu: GpuProfile) -> float:

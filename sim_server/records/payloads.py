@@ -32,7 +32,15 @@ class _KernelMore(TypedDict, total=False):
         int, "likewise: what a thread loads and stores, where its machine code tells"
     ]
     block_bytes: Annotated[
-        int, "likewise: what a block loads and stores, where Triton's own code tells"
+        str,
+        "likewise: what a block loads and stores, where Triton's own code tells: an expression of"
+        " arguments (p and their parameter), the block's index (x, y, z) and the grid (nx, ny, nz)",
+    ]
+    block_again: Annotated[
+        str, "likewise: of `block_bytes` what a loop loads where one before it has loaded"
+    ]
+    block_instructions: Annotated[
+        str, "likewise: instructions for elements in floating point, of all its threads"
     ]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sim_server.gpu import load_gpu, profile_names
-from sim_server.kernels import KernelTimer, Tier, copy_rates, fill_rate
+from sim_server.kernels import KernelTimer, Tier, Timing, copy_rates, fill_rate
 from sim_server.kernels.names import demangle, parse
 from sim_server.kernels.rules import RULES
 
@@ -79,16 +79,36 @@ def test_machine_code_tells_the_bytes(timers: dict[str, KernelTimer], launch: Ma
     twice = timers["h100"].time(plain | {"thread_bytes": 64})
     assert once.tier is twice.tier is Tier.MODELLED
     assert twice.duration_ns - once.duration_ns > 0.8 * once.duration_ns
-    assert timers["h100"].time(plain | {"block_bytes": 32 * prod(plain["block"])}) == once
+    told = {"block_bytes": str(32 * prod(plain["block"]))}
+    assert timers["h100"].time(plain | told) == once
     # Whatever operators it has its name from.
     loss = launch("triton_red_fused_nll_loss_forward_0", (65536, 1, 1))
     assert timers["h100"].time(loss | {"thread_bytes": 32}).duration_ns == once.duration_ns
     norm = launch("_layer_norm_forward_kernel", (65536, 1, 1))
-    told = norm | {"block_bytes": 32 * prod(plain["block"])}
-    looping, straight = (timers["h100"].time(told | {"thread_bytes": of}) for of in (0, 64))
-    assert looping.kernel_class == straight.kernel_class == "triton"
-    assert looping.duration_ns == straight.duration_ns == once.duration_ns
-    assert (looping.tier, straight.tier) == (Tier.ASSUMED, Tier.MODELLED)
+    brought = timers["h100"].time(norm | told)
+    assert brought.kernel_class == "triton"
+    assert (brought.duration_ns, brought.tier) == (once.duration_ns, Tier.MODELLED)
+
+
+def test_arguments_of_triton_kernels_count(
+    timers: dict[str, KernelTimer], launch: MakeLaunch
+) -> None:
+    """What a block does by arguments; a kernel that computes for longer than it moves is assumed;
+    what a block loads a second time is in the cache if that holds it for all that run at once.
+    """
+
+    def timing(row_bytes: int = 1 << 15, **does: str) -> Timing:
+        told = {"block_bytes": "3 * p4", "scalars": [(4, row_bytes)], **does}
+        return timers["a100"].time(launch("loss_kernel", (8192, 1, 1), block=(512, 1, 1)) | told)
+
+    moving = timing()
+    assert timing(1 << 16).duration_ns == pytest.approx(2 * moving.duration_ns, rel=0.02)
+    assert timing(block_again="p4").duration_ns == pytest.approx(0.7 * moving.duration_ns, rel=0.05)
+    large = timing(1 << 20)
+    assert timing(1 << 20, block_again="p4").duration_ns > 0.99 * large.duration_ns
+    computing = timing(block_instructions="200 * p4")
+    assert (moving.tier, computing.tier) == (Tier.MODELLED, Tier.ASSUMED)
+    assert computing.duration_ns > 2 * moving.duration_ns
 
 
 @pytest.mark.parametrize("gpu", profile_names())

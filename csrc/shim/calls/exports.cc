@@ -137,8 +137,9 @@ PH_EXPORT std::uint32_t ph_product_signature(std::int64_t m, std::int64_t n, std
 PH_EXPORT void ph_state_product(std::uint32_t signature) noexcept { ph::state_product(signature); }
 
 // Of Triton's kernels (phantora_py/rank/triton_code.py).
-PH_EXPORT void ph_state_code(std::int64_t block_bytes, std::uint64_t only_read) noexcept {
-  ph::state_code({block_bytes, only_read});
+PH_EXPORT void ph_state_code(const char* block_bytes, const char* block_again, const char* block_instructions,
+                             std::uint64_t counted_by, std::uint64_t only_read) noexcept {
+  ph::state_code({block_bytes, block_again, block_instructions, counted_by, only_read});
 }
 
 // Before PyTorch's profiler reads its clock.

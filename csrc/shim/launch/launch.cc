@@ -83,7 +83,10 @@ std::string launch_text(const KernelFunction& function, const LaunchShape& shape
   if (function.code.module_hash != 0) {
     told.module = hash_text(function.code.module_hash);
     if (function.code.thread_bytes != 0) told.thread_bytes = function.code.thread_bytes;
-    if (function.code.stated.block_bytes != 0) told.block_bytes = function.code.stated.block_bytes;
+    const StatedCode& stated = function.code.stated;
+    if (!stated.block_bytes.empty()) told.block_bytes = stated.block_bytes;
+    if (!stated.block_again.empty()) told.block_again = stated.block_again;
+    if (!stated.block_instructions.empty()) told.block_instructions = stated.block_instructions;
   }
   return payload_text(told);
 }
@@ -133,6 +136,11 @@ void describe_compiled(KernelFunction& function) {
   KernelCode& code = function.code;
   const CompiledKernel kernel{function.name, code.parameter_bytes, code.stored_bytes, code.narrowest_store_bytes};
   function.plan = plan_compiled(kernel);
+  for (std::size_t i = 0; i < std::min<std::size_t>(code.parameter_bytes.size(), 64); ++i) {
+    if ((code.stated.counted_by >> i & 1) == 0) continue;
+    const auto bytes = static_cast<std::uint8_t>(code.parameter_bytes[i]);
+    function.plan.integers.push_back({.parameter = static_cast<std::uint16_t>(i), .bytes = bytes, .is_signed = true});
+  }
   if (const std::uint32_t bytes = pointwise_thread_bytes(kernel)) code.thread_bytes = bytes;
 }
 
@@ -164,7 +172,7 @@ KernelFunction* make_kernel_function(const char* name, KernelCode code) {
 
 void state_product(std::uint32_t signature) noexcept { stated_product = signature; }
 
-void state_code(const StatedCode& code) noexcept { stated_code = code; }
+void state_code(StatedCode code) noexcept { stated_code = std::move(code); }
 
 const char* kernel_name(const KernelFunction& function) noexcept { return function.name.c_str(); }
 

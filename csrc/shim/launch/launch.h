@@ -43,7 +43,7 @@ LaunchForm form_of(std::span<const Attribute> attributes, Id cooperative, Id clu
 PH_EXPORT void state_product(std::uint32_t signature) noexcept;
 
 // Of the kernels that this thread loads from now on. phantora_py/rank/triton_code.py knows it.
-PH_EXPORT void state_code(const StatedCode& code) noexcept;
+PH_EXPORT void state_code(StatedCode code) noexcept;
 
 // Limit of resident blocks per multiprocessor by threads, shared memory and the hardware's block limit.
 // Registers are not known: 32 per thread are assumed.

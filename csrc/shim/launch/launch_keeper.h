@@ -17,10 +17,14 @@
 
 namespace ph {
 
-// What those say of a kernel who load it.
+// What those say of a kernel who load it. Of parameters: a bit for each of the first 64.
 struct StatedCode {
-  std::int64_t block_bytes = 0;  // what a block moves, 0: not known
-  std::uint64_t only_read = 0;   // a bit for each parameter that is a pointer which is only read through
+  // What a block does: expressions (sim_server/kernels/blocks.py), or empty, and the parameters that they have.
+  std::string block_bytes;
+  std::string block_again;
+  std::string block_instructions;
+  std::uint64_t counted_by = 0;
+  std::uint64_t only_read = 0;  // parameters that are pointers which are only read through
 };
 
 // Where the code of a kernel is.

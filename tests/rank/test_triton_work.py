@@ -1,0 +1,139 @@
+"""What a block of a Triton kernel does, by the code that Triton makes first."""
+
+from __future__ import annotations
+
+import pytest
+from ttir import HEAD, STORE, TAIL, access, loop
+
+from phantora_py.rank.triton_work import block_work
+from sim_server.kernels.blocks import over_blocks
+
+BRANCH = """\
+      %first = scf.if CONDITION -> (tensor<2048xf32>) {
+THEN        scf.yield %zeros : tensor<2048xf32>
+      } else {
+ELSE        scf.yield %so_far : tensor<2048xf32>
+      }
+"""
+AGAIN = access("x", how="evict_last")
+ARGUMENT = 3  # %n
+TILE = 2048 * 2
+
+
+def branch(condition: str, then: str, other: str = "") -> str:
+    """Two ways."""
+    return BRANCH.replace("CONDITION", condition).replace("THEN", then).replace("ELSE", other)
+
+
+def masked(limit: str) -> str:
+    """A load of the elements below a limit."""
+    return f"""\
+      %begin = arith.muli %row, %c2048_i32 : i32
+      %begins = tt.splat %begin : i32 -> tensor<2048xi32>
+      %place = arith.addi %begins, %range : tensor<2048xi32>
+      %limits = tt.splat {limit} : i32 -> tensor<2048xi32>
+      %mask = arith.cmpi slt, %place, %limits : tensor<2048xi32>
+""" + access("x")
+
+
+def moved(body: str, n: int = 0, blocks: int = 1, columns: int = 1) -> float | None:
+    """By all blocks, in bytes."""
+    work = block_work(HEAD + body + TAIL)
+    return over_blocks(work.bytes, {ARGUMENT: n}, (blocks, columns, 1)) if work else None
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param(loop(access("x")) + STORE, 5000 * 2 + 4, id="to the loop's end"),
+        pytest.param(access("x") + access("y") + STORE, 2 * TILE + 4, id="no loop"),
+        pytest.param(loop(AGAIN) + loop(access("y")), 5000 * 2, id="kept for the next loop"),
+        pytest.param(loop(access("x")) + loop(access("y")), 2 * 5000 * 2, id="not kept"),
+        pytest.param(loop(AGAIN + access("y")), 2 * 5000 * 2, id="another place in one loop"),
+        pytest.param(
+            AGAIN + AGAIN.splitlines()[-1].replace("%x =", "%y =") + "\n", TILE, id="the same place"
+        ),
+        pytest.param(
+            loop(access("x") + access("scale", "%w", "%at")), 5000 * 2, id="weights of all rows"
+        ),
+        pytest.param(
+            loop("") + access("x") + access("y", index="%sum"), 2 * TILE, id="where a loop says"
+        ),
+        pytest.param(
+            access("x") + access("y", index="%n").replace("%mask", "%start"), 2 * TILE, id="masked"
+        ),
+        pytest.param(loop(access("x") + branch("%is_first", "")), 5000 * 2, id="a branch"),
+        pytest.param(branch("%is_it", access("x"), access("x") + access("y")), 2 * TILE, id="more"),
+        pytest.param(branch("%is_it", access("x") + access("y")), 2 * TILE, id="or nothing"),
+        pytest.param(loop(access("x"), end="%read"), None, id="a bound that is read"),
+        pytest.param(access("x") + "      %d = tt.dot %x, %x, %z : t", None, id="a product"),
+        pytest.param(
+            "%x = tt.load %b {boundaryCheck = array<i32: 0>} : !tt.ptr<tensor<16x16xf16>>\n",
+            None,
+            id="a block by itself",
+        ),
+    ],
+)
+def test_bytes_of_a_block(body: str, expected: int | None) -> None:
+    """Loops, masks, caches, branches; nothing is said where only the data decides how often."""
+    assert moved(body) == expected
+
+
+def test_arguments_and_the_block_decide() -> None:
+    """Ends of loops, masks and branches that depend on them."""
+    assert moved(loop(access("x"), end="%n"), n=3000) == 3000 * 2
+    assert moved(loop(access("x"), end="%n"), n=-1) == 0
+    last = "      %end = arith.addi %row, %n : i32\n"
+    assert moved(last + loop(access("x"), end="%end"), n=1000, blocks=3) == 2 * (3 * 1000 + 3)
+    assert moved(masked("%n"), n=3000, blocks=2) == 3000 * 2
+    assert moved(masked("%c5000_i32"), blocks=4) == 5000 * 2
+    first = "      %is_it = arith.cmpi slt, %row, %n : i32\n"
+    two_ways = first + branch("%is_it", access("x") + access("y"), access("x"))
+    assert moved(two_ways, n=3, blocks=10) == TILE * (2 * 3 + 7)
+
+
+def test_the_function_ends_in_several_places() -> None:
+    """A label begins what is done only where a jump leads to it: the way that does more counts."""
+    ways = (
+        "    cf.cond_br %is_it, ^bb1, ^bb2\n  ^bb1:  // pred: ^bb0\n"
+        + access("x")
+        + "    tt.return\n  ^bb2:  // pred: ^bb0\n"
+        + access("y")
+        + access("z")
+    )
+    assert moved(access("x") + ways) == 3 * TILE
+    around = (
+        "    cf.br ^bb1\n  ^bb1:  // 2 preds: ^bb0, ^bb1\n    cf.cond_br %go, ^bb1, ^bb2\n  ^bb2:\n"
+    )
+    assert moved(around) is None
+
+
+def test_what_blocks_have_in_common() -> None:
+    """What a block loads whatever its place in a row of the grid, a row loads once."""
+    columns = "    %column = tt.get_program_id y : i32\n"
+    assert moved(columns + access("x"), blocks=4, columns=8) == 4 * TILE
+    both = columns + "    %start_b = arith.addi %start, %column : i32\n"
+    assert moved(both + access("x", index="%start_b"), blocks=4, columns=8) == 32 * TILE
+
+
+def test_what_loops_load_again_and_compute() -> None:
+    """Of rows that are gone through twice the second time; operations on elements."""
+    base = "    %from = tt.addptr %in, %start : !tt.ptr<bf16>, i32\n"
+    row = base + loop(access("x", "%from", "%at")) + loop(access("y", "%from", "%at"), end="%n")
+    work = block_work(HEAD + row + TAIL)
+    assert work is not None
+    assert over_blocks(work.again, {ARGUMENT: 700}, (1, 1, 1)) == 1400
+    assert not work.instructions
+    operations = "%a = arith.addf %x, %x : tensor<2048xf32>\n%b = math.exp %a : tensor<2048xf32>\n"
+    work = block_work(HEAD + loop(operations, end="%n") + TAIL)
+    assert work is not None
+    assert over_blocks(work.instructions, {ARGUMENT: 100}, (1, 1, 1)) == 100 * (1 + 8)
+    assert work.parameters == {ARGUMENT}
+
+
+def test_what_one_block_loads_is_not_shared() -> None:
+    """Nothing depends on which block it is: all that is loaded comes from memory."""
+    code = HEAD.replace("tt.get_program_id x", "arith.constant 0") + loop(access("x")) + TAIL
+    work = block_work(code)
+    assert work is not None
+    assert work.bytes == str(5000 * 2)
