@@ -29,6 +29,7 @@ struct Kernel {
   std::optional<std::string> block_bytes = {};
   std::optional<std::string> block_again = {};
   std::optional<std::string> block_instructions = {};
+  std::optional<std::string> block_flops = {};
 
   template <class Each>
   void each(Each&& one) const {
@@ -44,6 +45,7 @@ struct Kernel {
     one("block_bytes", block_bytes);
     one("block_again", block_again);
     one("block_instructions", block_instructions);
+    one("block_flops", block_flops);
   }
 };
 

@@ -17,9 +17,10 @@ from .triton_values import Known, Mask, Sum, Tile, Value, calculated, either, of
 MOST_PARAMETERS = 64
 """Of a kernel, that the shim is told of: a bit each."""
 _MOST_ARGUMENTS, _LONGEST = 24, 4000  # of expressions: different ones, characters
-# What moves in other ways than by loads and stores, or as often as only the data says; products,
-# whose time is not that of the memory.
-_OTHER_WAYS = re.compile(r"\btt\.(atomic|call|descriptor|dot|gather|histogram)|\bscf\.while\b")
+# What moves or multiplies in other ways than these, or as often as only the data says.
+_OTHER_WAYS = re.compile(
+    r"\btt\.(atomic|call|descriptor_(?!load|store)|dot_scaled|gather|histogram)|\bscf\.while\b"
+)
 _OPERATION = re.compile(
     r'(?:(?P<result>%\w+)(?::\d+)? = )?"?(?P<name>[a-z]+\.[\w.]+)"?(?P<rest>.*)'
 )
@@ -29,7 +30,13 @@ _NUMBER = re.compile(r" (?:dense<)?(?:(-?\d+)>? :|(true)|false)")
 _RANGE = re.compile(r"end = (\d+) : i32, start = (\d+) : i32")
 _LOOP = re.compile(r" (%\w+) = (%\S+) to (%\S+) step (%\S+)")
 _CARRIED = re.compile(r"(%\w+) = (?:%\S+?)[,)]")
-_MOVED = re.compile(r" : (?:tensor<(?P<extents>(?:\d+x)+))?!tt\.ptr<(?P<type>\w+)>")
+# Pointers, pointers to blocks, or what a descriptor moves.
+_MOVED = re.compile(r"(?P<extents>(?:\d+x)*)(?:!tt\.ptr<)?(?P<type>[a-z]+\d+\w*)>+( loc\(.*)?$")
+_LOADS = ("tt.load", "tt.descriptor_load")
+_STORES = ("tt.store", "tt.descriptor_store")
+_FACTORS = re.compile(r": tensor<((?:\d+x)+)(\w+)> \* tensor<(?:\d+x)*(\d+)x\w+>")
+# How long products take as against those in 16 bits; none is faster in other types of f32.
+_PRODUCT_TIMES = {"f8": 0.5, "i8": 0.5, "f16": 1.0, "bf16": 1.0, "f32": 2.0}
 _FLOATS = re.compile(r"tensor<((?:\d+x)+)b?f\d")
 _LABEL = re.compile(r"\^(\w+)")
 # Each element of what these make is that of their operand.
@@ -41,9 +48,12 @@ _SAME = {"arith.extsi", "arith.extui", "arith.trunci"} | {
 # These make pointers of their first operand.
 _MADE_OF = {"tt.addptr", "tt.bitcast", "tt.splat", "tt.broadcast", "tt.expand_dims"}
 _COMPUTES = re.compile(r"arith\.(?!constant)|math\.|tt\.(reduce$|scan$|extern_elementwise)")
-# Assumed: instructions of what is a routine or left to the few special units.
-_SLOW = re.compile(r"math\.(?!abs|fma)|arith\.(div|rem)f|tt\.extern_elementwise")
-_SLOW_INSTRUCTIONS = 8
+# Assumed: instructions of a library's function, as PyTorch's own GELU takes them on an H200, and of
+# what is a shorter routine or left to the few special units.
+_INSTRUCTIONS = {
+    re.compile(r"tt\.extern_elementwise"): 32,
+    re.compile(r"math\.(?!abs|fma)|arith\.(div|rem)f"): 8,
+}
 # Inductor's word at a load for what is read again later.
 _KEPT = "evict_last"
 
@@ -59,6 +69,8 @@ class BlockWork(NamedTuple):
     """Of these: what a loop loads where one before it has."""
     instructions: str = ""
     """Of threads, on elements that are floating-point numbers."""
+    flops: str = ""
+    """Of products in 16 bits, and of as many as take as long as those in other types."""
 
     @property
     def parameters(self) -> set[int]:
@@ -82,7 +94,7 @@ def block_work(code: str) -> BlockWork | None:
         for number, line in enumerate(body.splitlines(), 1):
             if not line.startswith("#"):  # where it was written, which may be any text
                 reader.read(number, line.strip())
-        bytes_, *others = (reader.total(measure).value for measure in range(3))
+        bytes_, *others = (reader.total(measure).value for measure in range(len(BlockWork._fields)))
         work = BlockWork(text(bytes_), *(text(one) if one else "" for one in others))
     except _UnknownError:
         return None
@@ -95,8 +107,8 @@ class _UnknownError(Exception):
     """Only the data says."""
 
 
-def _sums() -> tuple[Sum, Sum, Sum]:
-    return Sum(), Sum(), Sum()
+def _sums() -> tuple[Sum, ...]:
+    return tuple(Sum() for _ in BlockWork._fields)
 
 
 @dataclass
@@ -109,9 +121,9 @@ class _Region:
     """How often they run; None: only the data says."""
     is_branch: bool = False
     condition: Value | None = None
-    instead: tuple[Sum, Sum, Sum] = field(default_factory=_sums)
+    instead: tuple[Sum, ...] = field(default_factory=_sums)
     """What the branch before this one does."""
-    does: tuple[Sum, Sum, Sum] = field(default_factory=_sums)
+    does: tuple[Sum, ...] = field(default_factory=_sums)
 
     def end(self, outer: _Region) -> None:
         """Add it to the region around it."""
@@ -156,12 +168,14 @@ class _Reader:
             operands = _NAME.findall(rest.partition(" : ")[0])
             if (result := found["result"]) is not None:
                 self._name(name, result, operands, rest)
-            if name in {"tt.load", "tt.store"}:
-                self._move(name == "tt.load", operands, rest)
+            if name in _LOADS or name in _STORES:
+                self._move(name in _LOADS, operands, rest)
+            elif name == "tt.dot":
+                self._multiply(rest)
             elif name in {"cf.br", "cf.cond_br"}:
                 self.next[self.label] = _LABEL.findall(rest)
             elif _COMPUTES.match(name) and (tensors := _FLOATS.findall(rest)):
-                each = _SLOW_INSTRUCTIONS if _SLOW.match(name) else 1
+                each = next((of for kind, of in _INSTRUCTIONS.items() if kind.match(name)), 1)
                 self.regions[-1].does[2].put(max(map(_elements, tensors)) * each)
             if rest.endswith("{"):
                 self.regions.append(self._region(number, name, rest))
@@ -256,10 +270,21 @@ class _Reader:
         ]
         bits = re.search(r"\d+", moved["type"])
         size = _elements(moved["extents"] or "") * max(1.0, int(bits[0]) / 8 if bits else 1.0)
-        moves, again, _ = self.regions[-1].does
+        moves, again, *_ = self.regions[-1].does
         moves.put(size, factors)
         if is_load and self.loaded.setdefault(self._start(pointer), loop) not in {0, loop}:
             again.put(size, factors)
+
+    def _multiply(self, rest: str) -> None:
+        if (found := _FACTORS.search(rest)) is None:
+            raise _UnknownError
+        extents, number, columns = found.groups()
+        each = next(
+            (time for name, time in _PRODUCT_TIMES.items() if number.startswith(name)), None
+        )
+        if each is None or "= ieee" in rest:  # with no tensor cores
+            raise _UnknownError
+        self.regions[-1].does[3].put(2 * _elements(extents) * int(columns) * each)
 
     def _forget(self, *names: str) -> None:
         """Regions beside each other have the same names for other things."""

@@ -50,6 +50,10 @@ _TENSORS = 0.6
 _TRITON = 0.93
 # Threads for which a multiprocessor begins an instruction in a cycle, at most.
 _LANES = 128
+# Assumed: tile, depth and share of the peak of a product whose sizes its argument structure hides;
+# the share is that of products in Triton, too.
+_HIDDEN_TILE_FLOPS = 2 * 128 * 128 * 4096
+_HIDDEN_EFFICIENCY = 0.6
 # Assumed: a Triton program's thread handles about four elements of two or three tensors.
 _TRITON_BYTES_PER_THREAD = 40
 
@@ -93,19 +97,22 @@ def triton(launch: Launch, gpu: GpuProfile) -> Work:
         return Work(bytes=launch.blocks * launch.threads * _TRITON_BYTES_PER_THREAD, sound=False)
     if moved is None:
         moved = launch.blocks * launch.threads * launch.thread_bytes
-    again = launch.over_blocks(launch.block_again) or 0
-    at_once = min(1, gpu.sm_count * launch.resident(gpu) / launch.blocks)
-    cached = again and again * held_share(again * at_once, gpu)
+    flops, again, instructions = (
+        launch.over_blocks(expression) or 0
+        for expression in (launch.block_flops, launch.block_again, launch.block_instructions)
+    )
+    if flops:  # tiles that blocks share
+        cached = moved
+    else:
+        at_once = min(1, gpu.sm_count * launch.resident(gpu) / launch.blocks)
+        cached = again and again * held_share(again * at_once, gpu)
     moving = Work(bytes=moved - cached, cached_bytes=cached, efficiency=_TRITON)
-    instructions = launch.over_blocks(launch.block_instructions) or 0
-    work = replace(moving, cycles=instructions / _LANES)
+    busy_ns = max(
+        instructions / (_LANES * gpu.cycles_per_ns), gpu.sm_count * flops / _hidden_rate(gpu)
+    )
+    work = replace(moving, cycles=busy_ns * gpu.cycles_per_ns)
     of_memory, of_both = (one.duration_ns(gpu, launch.blocks) for one in (moving, work))
-    return replace(work, sound=of_memory == of_both)
-
-
-# Assumed: tile, depth and share of the peak of a product whose sizes its argument structure hides.
-_HIDDEN_TILE_FLOPS = 2 * 128 * 128 * 4096
-_HIDDEN_EFFICIENCY = 0.6
+    return replace(work, sound=not flops and of_memory == of_both)
 
 
 def hidden_product(launch: Launch, gpu: GpuProfile) -> Work:
@@ -114,8 +121,12 @@ def hidden_product(launch: Launch, gpu: GpuProfile) -> Work:
 
 
 def _tiles(count: int, gpu: GpuProfile) -> Work:
-    rate = gpu.peak_flops_per_ns("bf16") * _HIDDEN_EFFICIENCY
-    return Work(bytes=0, serial_ns=count * _HIDDEN_TILE_FLOPS / rate, sound=False)
+    return Work(bytes=0, serial_ns=count * _HIDDEN_TILE_FLOPS / _hidden_rate(gpu), sound=False)
+
+
+def _hidden_rate(gpu: GpuProfile) -> float:
+    """Operations of products in a nanosecond."""
+    return gpu.peak_flops_per_ns("bf16") * _HIDDEN_EFFICIENCY
 
 
 def template(launch: Launch, gpu: GpuProfile) -> Work:

@@ -40,6 +40,7 @@ class Launch:
     block_bytes: str = ""
     block_again: str = ""
     block_instructions: str = ""
+    block_flops: str = ""
     """What a block does, where Triton's code tells; empty: not known."""
 
     @classmethod
@@ -56,6 +57,7 @@ class Launch:
             block_bytes=signature.get("block_bytes", ""),
             block_again=signature.get("block_again", ""),
             block_instructions=signature.get("block_instructions", ""),
+            block_flops=signature.get("block_flops", ""),
         )
 
     @property

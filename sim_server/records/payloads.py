@@ -36,11 +36,12 @@ class _KernelMore(TypedDict, total=False):
         "likewise: what a block loads and stores, where Triton's own code tells: an expression of"
         " arguments (p and their parameter), the block's index (x, y, z) and the grid (nx, ny, nz)",
     ]
-    block_again: Annotated[
-        str, "likewise: of `block_bytes` what a loop loads where one before it has loaded"
-    ]
+    block_again: Annotated[str, "likewise: of these what a loop loads where one before it has"]
     block_instructions: Annotated[
         str, "likewise: instructions for elements in floating point, of all its threads"
+    ]
+    block_flops: Annotated[
+        str, "likewise: of products in 16 bits, and of as many as take as long as those in others"
     ]
 
 

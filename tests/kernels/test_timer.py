@@ -109,6 +109,9 @@ def test_arguments_of_triton_kernels_count(
     computing = timing(block_instructions="200 * p4")
     assert (moving.tier, computing.tier) == (Tier.MODELLED, Tier.ASSUMED)
     assert computing.duration_ns > 2 * moving.duration_ns
+    once, twice = (timing(block_flops=f"{turns} * 1000 * p4") for turns in (1, 2))
+    assert (once.tier, twice.tier) == (Tier.ASSUMED, Tier.ASSUMED)
+    assert twice.duration_ns == pytest.approx(2 * once.duration_ns, rel=0.01)
 
 
 @pytest.mark.parametrize("gpu", profile_names())

@@ -66,12 +66,20 @@ def moved(body: str, n: int = 0, blocks: int = 1, columns: int = 1) -> float | N
         pytest.param(branch("%is_it", access("x"), access("x") + access("y")), 2 * TILE, id="more"),
         pytest.param(branch("%is_it", access("x") + access("y")), 2 * TILE, id="or nothing"),
         pytest.param(loop(access("x"), end="%read"), None, id="a bound that is read"),
-        pytest.param(access("x") + "      %d = tt.dot %x, %x, %z : t", None, id="a product"),
+        pytest.param(access("x") + "%old = tt.atomic_rmw fadd, %p, %x : f32\n", None, id="atomic"),
         pytest.param(
-            "%x = tt.load %b {boundaryCheck = array<i32: 0>} : !tt.ptr<tensor<16x16xf16>>\n",
-            None,
+            "%b = tt.make_tensor_ptr %in, [%n], [%row] : !tt.ptr<tensor<16x8xf16>>\n"
+            "%x = tt.load %b {boundaryCheck = array<i32: 0>} : !tt.ptr<tensor<16x8xf16>>\n",
+            16 * 8 * 2,
             id="a block by itself",
         ),
+        pytest.param(
+            "%x = tt.descriptor_load %d[%row, %n] : !tt.tensordesc<16x8xf32> -> tensor<16x8xf32>\n"
+            "tt.descriptor_store %d[%row, %n], %x : !tt.tensordesc<16x8xf32>, tensor<16x8xf32>\n",
+            2 * 16 * 8 * 4,
+            id="by a descriptor",
+        ),
+        pytest.param("tt.store %out, %x : !tt.of_another_kind\n", None, id="of another kind"),
     ],
 )
 def test_bytes_of_a_block(body: str, expected: int | None) -> None:
@@ -129,6 +137,26 @@ def test_what_loops_load_again_and_compute() -> None:
     assert work is not None
     assert over_blocks(work.instructions, {ARGUMENT: 100}, (1, 1, 1)) == 100 * (1 + 8)
     assert work.parameters == {ARGUMENT}
+
+
+def product(number: str, how: str = "tf32") -> str:
+    """Of 64 x 32 and 32 x 128 elements."""
+    factors = f"tensor<64x32x{number}> * tensor<32x128x{number}>"
+    return f"%d = tt.dot %x, %y, %z, inputPrecision = {how} : {factors} -> tensor<64x128xf32>\n"
+
+
+@pytest.mark.parametrize(("number", "share"), [("bf16", 1), ("f32", 2), ("f8E4M3FN", 0.5)])
+def test_products(number: str, share: float) -> None:
+    """Counted in 16 bits; what takes another time by what it takes."""
+    work = block_work(HEAD + loop(product(number), end="%n") + TAIL)
+    assert work is not None
+    assert over_blocks(work.flops, {ARGUMENT: 4096}, (1, 1, 1)) == 2 * 2 * 64 * 32 * 128 * share
+
+
+def test_products_without_tensor_cores() -> None:
+    """Nothing is told of them."""
+    assert block_work(HEAD + product("f32", "ieee") + TAIL) is None
+    assert block_work(HEAD + product("f64") + TAIL) is None
 
 
 def test_what_one_block_loads_is_not_shared() -> None:

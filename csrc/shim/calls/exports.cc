@@ -138,8 +138,8 @@ PH_EXPORT void ph_state_product(std::uint32_t signature) noexcept { ph::state_pr
 
 // Of Triton's kernels (phantora_py/rank/triton_code.py).
 PH_EXPORT void ph_state_code(const char* block_bytes, const char* block_again, const char* block_instructions,
-                             std::uint64_t counted_by, std::uint64_t only_read) noexcept {
-  ph::state_code({block_bytes, block_again, block_instructions, counted_by, only_read});
+                             const char* block_flops, std::uint64_t counted_by, std::uint64_t only_read) noexcept {
+  ph::state_code({block_bytes, block_again, block_instructions, block_flops, counted_by, only_read});
 }
 
 // Before PyTorch's profiler reads its clock.

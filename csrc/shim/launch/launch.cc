@@ -87,6 +87,7 @@ std::string launch_text(const KernelFunction& function, const LaunchShape& shape
     if (!stated.block_bytes.empty()) told.block_bytes = stated.block_bytes;
     if (!stated.block_again.empty()) told.block_again = stated.block_again;
     if (!stated.block_instructions.empty()) told.block_instructions = stated.block_instructions;
+    if (!stated.block_flops.empty()) told.block_flops = stated.block_flops;
   }
   return payload_text(told);
 }

@@ -23,6 +23,7 @@ struct StatedCode {
   std::string block_bytes;
   std::string block_again;
   std::string block_instructions;
+  std::string block_flops;
   std::uint64_t counted_by = 0;
   std::uint64_t only_read = 0;  // parameters that are pointers which are only read through
 };
