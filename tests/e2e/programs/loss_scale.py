@@ -18,7 +18,7 @@ for name, activation in ACTIVATIONS.items():
     loss = activation(leaf).sum()
     scale = torch.full((), 65536.0, device="cuda")
     for each in (loss, leaf):
-        each.register_hook(lambda gradient, scale=scale: scale.item() and None)
+        each.register_hook(lambda gradient, scale=scale: (scale.item(), gradient)[1])
     (loss * scale).backward()
     print(name, scale.item())
 
