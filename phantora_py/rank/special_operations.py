@@ -80,7 +80,8 @@ class SpecialOperations:
             result = usual(keys, tensor)
             if self._values.is_large_index(tensor) and not is_capturing():
                 with self._values.own_code():
-                    self._values.write(tensor, torch.zeros(tensor.shape, dtype=tensor.dtype))
+                    zeros = torch.zeros(tensor.shape, dtype=tensor.dtype, device="cpu")
+                    self._values.write(tensor, zeros)
             return result
 
         return zero

@@ -83,3 +83,19 @@ def test_what_triton_only_reads_stays_known(phantora: Phantora) -> None:
     assert run.output.splitlines() == ["[3, 1, 4, 1] 2", "[3, 1, 4, 1]"]
     lines = [row["site"].rpartition(":")[2] for row in run.summary["trust"]["unknown_reads"]]
     assert lines == ["23 <module>", "24 <module>"]
+
+
+def test_a_scale_of_losses_stays_known(phantora: Phantora) -> None:
+    """Kernels with strides get structures that are not all set, with addresses of earlier calls."""
+    run = phantora.run(["--ranks", "1"], [PROGRAMS / "loss_scale.py"])
+    assert run.exit_code == 0, run.errors
+    scales = {line.rpartition(" ")[2] for line in run.output.splitlines()}
+    assert scales == {"65536.0"}, run.output
+    assert run.summary["trust"]["unknown_reads"] == []
+
+
+def test_gpus_may_be_the_default(phantora: Phantora) -> None:
+    """Where our own code makes tensors on the host."""
+    run = phantora.run(["--ranks", "1"], [PROGRAMS / "default_type.py"])
+    assert run.exit_code == 0, run.errors
+    assert run.output.splitlines() == ["cuda:0 3 8"]

@@ -242,6 +242,14 @@ def test_calls_of_ranks_that_were_stopped(tmp_path: Path, told: list[int], line:
     assert calls.endswith(line)
 
 
+def test_a_program_that_used_no_gpu(tmp_path: Path) -> None:
+    """Of one that starts its own ranks: nobody was stopped."""
+    make(tmp_path / "a.phr", run={"own_ranks": True}, calls_of=[])
+    assert "calls none: the program used no GPU; 0 unsupported" in " ".join(
+        terminal_text(tmp_path / "a.phr").split()
+    )
+
+
 def test_a_run_that_was_stopped_when_steady(tmp_path: Path) -> None:
     """The report says that there could have been more."""
     steady = {"iterations": 3, "time_ns": 3_500_000, "median_ns": 1_000_000}

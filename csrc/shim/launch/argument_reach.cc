@@ -309,6 +309,13 @@ bool is_closure(const Parameter& parameter, void* const* arguments) {
          dimensions.elements() == static_cast<std::size_t>(elements);
 }
 
+// At the begin of a parameter, what its type tells: offsets, most of which are never set and may look like addresses, and
+// operands.
+std::size_t told_bytes(const Parameter& parameter, void* const* arguments) {
+  if (parameter.how != How::Operands || (parameter.offset != 0 && !is_closure(parameter, arguments))) return 0;
+  return parameter.offset + sizeof(void*) * parameter.count;
+}
+
 void add_operands(const Parameter& parameter, const void* argument, Reached& reached) {
   for (std::uint16_t i = 0; i < parameter.count; ++i) {
     const void* operand = pointer_at(argument, parameter.offset + sizeof(void*) * i);
@@ -388,18 +395,17 @@ void add_pointer(const void* pointer, std::vector<const void*>& device, std::vec
 void add_parameters(const ReachPlan& plan, const LaunchShape& shape, void* const* arguments, Reached& reached) {
   const std::span all(arguments, plan.count);
   for (const Parameter& parameter : plan.parameters) {
-    const void* argument = arguments[parameter.index];
-    if (parameter.how != How::Operands) continue;
-    if (parameter.offset == 0 || is_closure(parameter, arguments)) add_operands(parameter, argument, reached);
+    if (told_bytes(parameter, arguments) != 0) add_operands(parameter, arguments[parameter.index], reached);
   }
   for (const Parameter& parameter : plan.parameters) {
-    const void* argument = arguments[parameter.index];
+    const std::size_t told = told_bytes(parameter, arguments);
+    const void* argument = static_cast<const char*>(arguments[parameter.index]) + told;
     if (parameter.how == How::Written) add_pointer(pointer_at(argument, 0), reached.written, reached.pinned);
     else if (parameter.how == How::Pointers) reached.pointers.push_back(pointer_at(argument, 0));
     else if (parameter.how == How::Read) add_pointer(pointer_at(argument, 0), reached.read, reached.pinned_read);
     else if (parameter.how == How::List && add_list(parameter.list, shape, argument, reached)) continue;
     else if (parameter.bytes == 0) add_words(argument, most_bytes(argument, all), reached);
-    else if (parameter.how != How::Operands || parameter.offset != 0) add_sized(argument, parameter.bytes, reached);
+    else if (told < parameter.bytes) add_sized(argument, parameter.bytes - told, reached);
   }
   for (const std::uint16_t index : plan.halves) reached.halves.push_back(half_at(arguments[index], 0));
 }

@@ -48,6 +48,8 @@ def lines(calls: CallCounts, run: Run) -> list[str]:
         return []
     ranks = calls["started"]
     ended = f"{calls['unsupported']:,} unsupported"
+    if not ranks:
+        return [f"  calls      none: the program used no GPU; {ended}"]
     if not calls["ranks"]:
         untold = (
             "no rank told: each was stopped, left by _exit or quick_exit, or is an execution trace"
