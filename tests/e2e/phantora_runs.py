@@ -8,13 +8,16 @@ import sys
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryFile
 from types import MappingProxyType
-from typing import Any
+from typing import IO, Any
 
 import psutil
+from command_forks import command_forks
 from conforming import check_conforms
 
 from phantora_py.data import RunData
@@ -51,6 +54,11 @@ class Run:
         return dict(summary)
 
 
+def _written(file: IO[str]) -> str:
+    file.seek(0)
+    return file.read()
+
+
 class Phantora:
     """Runs in one directory. `close` checks that nothing of them is left."""
 
@@ -74,14 +82,11 @@ class Phantora:
         `environment` is added to our own; `prefix` comes before the command line, as "nice" would.
         `whole`: all words of a command that is no Python program.
         """
-        self._runs += 1
-        path = self.directory / f"run-{self._runs}.phr"
-        words = [sys.executable, "-m", "phantora_py", "run", "--quiet", "-o", str(path)]
-        words += ["--host-time", HOST_TIME, *options]
+        words, path = self._words(options, whole or [sys.executable, *map(str, command)])
         process = subprocess.Popen(
-            [*prefix, *words, "--", *(whole or [sys.executable, *map(str, command)])],
+            [*prefix, sys.executable, "-m", "phantora_py", *words],
             cwd=self.directory,
-            env={**os.environ, **environment, MARK: self._mark},
+            env=self._environment(environment),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -96,8 +101,19 @@ class Phantora:
         prefix: Sequence[str] = (),
         whole: Sequence[str] | None = None,
     ) -> Run:
-        """A run to its end; arguments as of `start`."""
+        """A run to its end; arguments as of `start`. It is forked if that makes no difference."""
         started_s = time.monotonic()
+        forks, own = command_forks(), self._environment(environment)
+        if not prefix and forks.can_take(own):
+            words, path = self._words(options, whole or [sys.executable, *map(str, command)])
+            with ExitStack() as stack:
+                outputs = [stack.enter_context(TemporaryFile("w+")) for _ in range(2)]
+                try:
+                    code = forks.run(words, self.directory, own, outputs, self._limit_s)
+                except TimeoutError as hang:
+                    raise self._hang("".join(map(_written, outputs))) from hang
+                output, errors = map(_written, outputs)
+            return Run(code, output, errors, path, time.monotonic() - started_s)
         process, path = self.start(options, command, environment, prefix, whole)
         with process:
             try:
@@ -106,18 +122,31 @@ class Phantora:
                 process.terminate()
                 # Where its ranks are, as it has noted and says at its end.
                 said = "".join(process.communicate(timeout=self._limit_s))
-                raise AssertionError(
-                    f"no end after {self._limit_s:g} s, and said: {said}"
-                ) from hang
+                raise self._hang(said) from hang
         return Run(process.returncode, output, errors, path, time.monotonic() - started_s)
+
+    def _words(self, options: Sequence[str], command: Sequence[str]) -> tuple[list[str], Path]:
+        """Those of the next run, and its data file."""
+        self._runs += 1
+        path = self.directory / f"run-{self._runs}.phr"
+        words = ["run", "--quiet", "-o", str(path), "--host-time", HOST_TIME]
+        return [*words, *options, "--", *command], path
+
+    def _environment(self, environment: Mapping[str, str]) -> dict[str, str]:
+        return {**os.environ, **environment, MARK: self._mark}
+
+    def _hang(self, said: str) -> AssertionError:
+        return AssertionError(f"no end after {self._limit_s:g} s, and said: {said}")
 
     def left(self) -> list[str]:
         """Processes of our runs that still live, and their run directories."""
         found = []
         for process in psutil.process_iter():
             try:
-                environment = process.environ()
-                if environment.get(MARK) == self._mark and process.status() != "zombie":
+                is_ours = process.environ().get(MARK) == self._mark
+                # The environment that it shows is another's if it was forked.
+                is_ours |= process.pid != os.getpid() and process.cwd() == str(self.directory)
+                if is_ours and process.status() != "zombie":
                     found.append(f"{process.pid} {process.name()}")
             except psutil.Error:
                 continue  # It has ended, or it is not ours.
