@@ -40,11 +40,8 @@ _PRODUCT_TIMES = {"f8": 0.5, "i8": 0.5, "f16": 1.0, "bf16": 1.0, "f32": 2.0}
 _FLOATS = re.compile(r"tensor<((?:\d+x)+)b?f\d")
 _LABEL = re.compile(r"\^(\w+)")
 # Each element of what these make is that of their operand.
-_SAME = {"arith.extsi", "arith.extui", "arith.trunci"} | {
-    "tt.splat",
-    "tt.broadcast",
-    "tt.expand_dims",
-}
+_SAME = {"tt.splat", "tt.broadcast", "tt.expand_dims"}
+_SAME |= {"arith.extsi", "arith.extui", "arith.trunci"}
 # These make pointers of their first operand.
 _MADE_OF = {"tt.addptr", "tt.bitcast", "tt.splat", "tt.broadcast", "tt.expand_dims"}
 _COMPUTES = re.compile(r"arith\.(?!constant)|math\.|tt\.(reduce$|scan$|extern_elementwise)")
@@ -92,11 +89,13 @@ def block_work(code: str) -> BlockWork | None:
     reader = _Reader(head, frozenset(re.findall(r"tt\.get_program_id (\w)", body)))
     try:
         for number, line in enumerate(body.splitlines(), 1):
-            if not line.startswith("#"):  # where it was written, which may be any text
+            if line.startswith("#"):  # where it was written, which may be any text
+                continue
+            if reader.regions:  # until the function ends
                 reader.read(number, line.strip())
         bytes_, *others = (reader.total(measure).value for measure in range(len(BlockWork._fields)))
         work = BlockWork(text(bytes_), *(text(one) if one else "" for one in others))
-    except _UnknownError:
+    except (_UnknownError, LookupError):  # code of another form lacks operands or labels
         return None
     counted = work.parameters
     is_small = len(counted) <= _MOST_ARGUMENTS and max(map(len, work)) <= _LONGEST
@@ -166,8 +165,8 @@ class _Reader:
         elif (found := _OPERATION.match(line)) is not None:
             name, rest = found["name"], found["rest"]
             operands = _NAME.findall(rest.partition(" : ")[0])
-            if (result := found["result"]) is not None:
-                self._name(name, result, operands, rest)
+            if found["result"] is not None:
+                self._name(name, found["result"], operands, rest)
             if name in _LOADS or name in _STORES:
                 self._move(name in _LOADS, operands, rest)
             elif name == "tt.dot":
@@ -179,7 +178,7 @@ class _Reader:
                 self.regions[-1].does[2].put(max(map(_elements, tensors)) * each)
             if rest.endswith("{"):
                 self.regions.append(self._region(number, name, rest))
-        if line.startswith("}") and self.regions:
+        if line.startswith("}"):
             self._close(line)
 
     def total(self, measure: int, label: str = "", before: tuple[str, ...] = ()) -> Sum:

@@ -29,7 +29,8 @@ def over_blocks(
     expression: str, arguments: Mapping[int, int], grid: tuple[int, ...]
 ) -> float | None:
     """The sum over the grid, blocks in three dimensions, of what a block does. `arguments`: by
-    parameter. None: the expression divides by zero, or has an argument that is not given.
+    parameter. None: that is negative, or the expression divides by zero or has an argument that
+    is not given.
 
     Raises: ValueError for what is no such expression.
     """
@@ -42,7 +43,8 @@ def over_blocks(
         does = [evaluate(names | dict(zip("xyz", index, strict=True))) for index in indices]
     except (ZeroDivisionError, NameError):
         return None
-    return blocks * sum(does) / len(does)
+    total = blocks * sum(does) / len(does)
+    return total if total >= 0 else None
 
 
 def _indices(grid: tuple[int, ...]) -> Iterator[tuple[int, int, int]]:

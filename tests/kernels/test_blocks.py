@@ -24,7 +24,8 @@ def test_many_blocks_are_looked_at_here_and_there() -> None:
 
 
 def test_what_cannot_be_known() -> None:
-    """An argument that is not there, a division by zero."""
+    """An argument that is not there, a division by zero, less than nothing."""
+    assert over_blocks("p1 - 2", {1: 1}, (1, 1, 1)) is None
     assert over_blocks("p2 + 1", {1: 1}, (1, 1, 1)) is None
     assert over_blocks("1 / (p1 - p1)", {1: 1}, (1, 1, 1)) is None
 

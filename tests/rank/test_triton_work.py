@@ -87,6 +87,22 @@ def test_bytes_of_a_block(body: str, expected: int | None) -> None:
     assert moved(body) == expected
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "",
+        "module {}",
+        HEAD,
+        HEAD + "    cf.br ^bb7\n" + TAIL,
+        HEAD + "    %x = tt.splat : i32\n" + TAIL,
+    ],
+)
+def test_code_of_another_form(code: str) -> None:
+    """It tells nothing, or as much as it has; the program goes on."""
+    assert block_work(code) in {None, block_work(HEAD + TAIL)}
+    assert block_work(HEAD + TAIL + HEAD + access("x") + TAIL) == block_work(HEAD + TAIL)
+
+
 def test_arguments_and_the_block_decide() -> None:
     """Ends of loops, masks and branches that depend on them."""
     assert moved(loop(access("x"), end="%n"), n=3000) == 3000 * 2
