@@ -45,11 +45,11 @@ _SAME |= {"arith.extsi", "arith.extui", "arith.trunci"}
 # These make pointers of their first operand.
 _MADE_OF = {"tt.addptr", "tt.bitcast", "tt.splat", "tt.broadcast", "tt.expand_dims"}
 _COMPUTES = re.compile(r"arith\.(?!constant)|math\.|tt\.(reduce$|scan$|extern_elementwise)")
-# Assumed: instructions of a library's function, as PyTorch's own GELU takes them on an H200, and of
-# what is a shorter routine or left to the few special units.
+# Assumed: instructions of what is a short routine or left to the few special units, and of longer
+# functions, as PyTorch's own GELU takes them on an H200.
 _INSTRUCTIONS = {
+    re.compile(r'"__nv_(f|exp|log|r?sqrt|rcp)\w*"|math\.(?!abs|fma)|arith\.(div|rem)f'): 8,
     re.compile(r"tt\.extern_elementwise"): 32,
-    re.compile(r"math\.(?!abs|fma)|arith\.(div|rem)f"): 8,
 }
 # Inductor's word at a load for what is read again later.
 _KEPT = "evict_last"
@@ -174,7 +174,7 @@ class _Reader:
             elif name in {"cf.br", "cf.cond_br"}:
                 self.next[self.label] = _LABEL.findall(rest)
             elif _COMPUTES.match(name) and (tensors := _FLOATS.findall(rest)):
-                each = next((of for kind, of in _INSTRUCTIONS.items() if kind.match(name)), 1)
+                each = next((of for kind, of in _INSTRUCTIONS.items() if kind.search(line)), 1)
                 self.regions[-1].does[2].put(max(map(_elements, tensors)) * each)
             if rest.endswith("{"):
                 self.regions.append(self._region(number, name, rest))

@@ -148,10 +148,14 @@ def test_what_loops_load_again_and_compute() -> None:
     assert work is not None
     assert over_blocks(work.again, {ARGUMENT: 700}, (1, 1, 1)) == 1400
     assert not work.instructions
-    operations = "%a = arith.addf %x, %x : tensor<2048xf32>\n%b = math.exp %a : tensor<2048xf32>\n"
+    tile = "tensor<2048xf32>"
+    operations = f"%a = arith.addf %x, %x : {tile}\n%b = math.exp %a : {tile}\n"
+    for function in ("expf", "erff"):
+        named = f'{{libname = "", symbol = "__nv_{function}"}}'
+        operations += f"%c = tt.extern_elementwise %b {named} : ({tile}) -> {tile}\n"
     work = block_work(HEAD + loop(operations, end="%n") + TAIL)
     assert work is not None
-    assert over_blocks(work.instructions, {ARGUMENT: 100}, (1, 1, 1)) == 100 * (1 + 8)
+    assert over_blocks(work.instructions, {ARGUMENT: 100}, (1, 1, 1)) == 100 * (1 + 8 + 8 + 32)
     assert work.parameters == {ARGUMENT}
 
 
