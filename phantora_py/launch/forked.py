@@ -87,8 +87,8 @@ def _as_new_program(
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
-    for standard, descriptor in enumerate((os.open(os.devnull, os.O_RDONLY), output, output)):
-        os.dup2(descriptor, standard)
+    for descriptor, number in ((os.open(os.devnull, os.O_RDONLY), 0), (output, 1), (output, 2)):
+        os.dup2(descriptor, number)
     for name in os.listdir("/proc/self/fd"):
         if int(name) > 2:
             with contextlib.suppress(OSError):  # that of the list itself
