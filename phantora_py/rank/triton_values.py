@@ -78,7 +78,9 @@ def of_two(operation: str, left: Known | None, right: Known | None) -> Known | N
     if sign is None:
         return None
     if isinstance(right, Tile):
-        return None if isinstance(left, Tile) else _of_tile(_TURNED.get(sign, sign), right, left)
+        if isinstance(left, Tile) or sign == "-":
+            return None
+        return _of_tile(_TURNED.get(sign, sign), right, left)
     return _of_tile(sign, left, right) if isinstance(left, Tile) else calculated(sign, left, right)
 
 

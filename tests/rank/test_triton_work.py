@@ -116,6 +116,13 @@ def test_arguments_and_the_block_decide() -> None:
     assert moved(two_ways, n=3, blocks=10) == TILE * (2 * 3 + 7)
 
 
+def test_numbers_that_fall_are_no_range() -> None:
+    """A mask of them is not known: all counts."""
+    fall = masked("%n").replace("arith.addi %begins, %range", "arith.subi %begins, %range")
+    assert fall != masked("%n")
+    assert moved(fall, n=1, blocks=2) == 2 * TILE
+
+
 def test_the_function_ends_in_several_places() -> None:
     """A label begins what is done only where a jump leads to it: the way that does more counts."""
     ways = (
