@@ -33,6 +33,8 @@ class ChannelSet:
         """How many sleeps and time-outs of the rank a minute of this machine's time has ended."""
     def blocked(self, rank: int) -> int:
         """The counter `blocked` of a rank's channel."""
+    def looking_up(self, rank: int) -> int:
+        """The counter `looking_up` of a rank's channel."""
     def gives_way(self, rank: int) -> tuple[int, int, bool]:
         """The counters `giving_way` and `asked` of a rank's channel."""
     def tell_children(self, rank: int, question: int, sleep: bool) -> None:

@@ -103,6 +103,10 @@ PYBIND11_MODULE(_channel, module) {
           "blocked", [](const Channels& self, std::uint32_t rank) { return self.set().channel(rank).blocked.load(); },
           py::arg("rank"))
       .def(
+          "looking_up",
+          [](const Channels& self, std::uint32_t rank) { return self.set().channel(rank).looking_up.load(); },
+          py::arg("rank"))
+      .def(
           "ran_out", [](const Channels& self, std::uint32_t rank) { return self.set().channel(rank).ran_out.load(); },
           py::arg("rank"))
       .def(

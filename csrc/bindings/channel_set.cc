@@ -119,7 +119,7 @@ std::string ChannelSet::fault(const Entry& entry) const {
   if (channel.lock.load() > 2) return "has overwritten the lock of its channel";
   if (channel.aside.load() > 1) return "has overwritten whether it is set aside";
   for (const auto* count : {&channel.waiting, &channel.polls_asleep, &channel.awaiting_values, &channel.asking,
-                            &channel.giving_way, &channel.giving_way_beside, &channel.blocked})
+                            &channel.giving_way, &channel.giving_way_beside, &channel.blocked, &channel.looking_up})
     if (count->load() > kMostThreads) return "has overwritten what its channel says of its threads";
   return {};
 }

@@ -39,6 +39,7 @@ constexpr Field kFields[] = {
     PH_FIELD(Channel, tail),         PH_FIELD(Switchboard, rings),
     PH_FIELD(Switchboard, ranks),    PH_FIELD(Switchboard, addresses[0].owner),
     PH_FIELD(Channel, blocked),      PH_FIELD(Channel, ran_out),
+    PH_FIELD(Channel, looking_up),
 };
 #undef PH_FIELD
 constexpr const char* kRecipient = "slots[].recipient";

@@ -66,6 +66,7 @@ struct Channel {
   Nanoseconds last_record_clock_ns;
   std::uint64_t numbers[kNumberings];  // given so far
   std::atomic<std::uint32_t> blocked;  // threads whose act may wait in the kernel for another rank, as for a lock
+  std::atomic<std::uint32_t> looking_up;  // threads that look up a name or an address, which nobody here answers
   std::atomic<std::uint32_t> ran_out;  // sleeps and time-outs that a minute of this machine's time has ended
   alignas(64) ReplySlot slots[kReplySlots];
   alignas(4096) unsigned char cells[kRingCells * kCellBytes];

@@ -305,6 +305,7 @@ class HostAgent:
             still = self._still.find(started, pids, others_too=True)
         found = still
         may_guess = is_thorough and self._idle.all_have_run(pids.values())
+        may_guess = may_guess and not any(map(self._channels.looking_up, pids))
         if is_thorough and still != candidates.keys():
             idle = self._seem_idle(candidates)
             found = still | (idle if may_guess else set())

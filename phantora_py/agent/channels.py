@@ -38,6 +38,9 @@ class Channels(Protocol):
     def blocked(self, rank: int) -> int:
         """Threads of the rank whose act may wait in the kernel for another rank, as for a lock."""
 
+    def looking_up(self, rank: int) -> int:
+        """Threads of the rank that look up a name, which somebody answers who is no rank."""
+
     def ran_out(self, rank: int) -> int:
         """How many sleeps and time-outs of the rank a minute of this machine's time has ended."""
 

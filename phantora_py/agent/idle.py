@@ -138,7 +138,8 @@ class StillWatch:
         quiet = {
             rank
             for rank in others
-            if is_asleep(ranks[rank], but_main=not self._channels.blocked(rank))
+            if self._at_work_now(rank, ranks[rank], but_main=not self._channels.blocked(rank))
+            is None
         }
         after = self._states(ranks)
         for rank in quiet | found:
@@ -164,10 +165,16 @@ class StillWatch:
     def _is_asleep(self, rank: int, pid: int) -> bool:
         if self.runs(rank, pid):
             return False
-        at_work = thread_at_work(pid)
+        at_work = self._at_work_now(rank, pid)
         if at_work is not None:
             self._at_work[rank] = at_work
         return at_work is None
+
+    def _at_work_now(self, rank: int, pid: int, *, but_main: bool = False) -> str | None:
+        """A thread that is, as of `thread_at_work`."""
+        return thread_at_work(
+            pid, but_main=but_main, is_served=lambda: self._channels.looking_up(rank) > 0
+        )
 
     def _is_between_looks(self, rank: int, states: Mapping[int, _State]) -> bool:
         """Whether a rank sleeps in a loop that has not looked outside since it was last called."""
@@ -187,13 +194,19 @@ def is_asleep(pid: int, *, but_main: bool = False) -> bool:
 
 
 def thread_at_work(
-    pid: int, *, but_main: bool = False, but_first: bool = False, but: Collection[int] = ()
+    pid: int,
+    *,
+    but_main: bool = False,
+    but_first: bool = False,
+    but: Collection[int] = (),
+    is_served: Callable[[], bool] | None = None,
 ) -> str | None:
     """A thread of a process tree, as its directory in /proc; none if all sleep at one instant, at
     which the kernel has no packet for them either. While it has one, the first thread.
 
     `but_main`: all but main threads; `but_first`: but those of `pid` itself; `but`: but those of
-    these processes and all below them.
+    these processes and all below them; `is_served`: whether one of them waits for a process that is
+    no rank.
     Raises: OSError or ValueError if the kernel's account of packets cannot be read.
     """
     directory = _thread(pid, pid)
@@ -209,7 +222,7 @@ def thread_at_work(
     except (OSError, ValueError):
         return directory  # One ended just now: something happened.
     # One of them may have sent it since it was looked for, and sleep now as its receiver does.
-    if packets.are_under_way():
+    if packets.are_under_way() or (is_served is not None and is_served()):
         return _thread(pid, pid)
     try:
         # If none of them has run since, there are no others.

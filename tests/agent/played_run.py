@@ -42,7 +42,7 @@ class Channels:
     def waiting(self, rank: int) -> int:
         return 0
 
-    clock = ran_out = waiting
+    clock = ran_out = looking_up = waiting
 
     def owner_pid(self, rank: int) -> int:
         return 1

@@ -126,6 +126,10 @@ class Calls:
         self.told_poll_sleeps = iter(lambda: (0, 0), None)
         self.blocks: set[int] = set()
         self.giving_way: set[int] = set()
+        self.look_up: set[int] = set()
+
+    def looking_up(self, rank: int) -> int:
+        return int(rank in self.look_up)
 
     def calls(self) -> dict[int, tuple[int, int, bool]]:
         return {
@@ -240,6 +244,18 @@ def test_no_rank_is_still_while_calls_are_made() -> None:
 
     with running("read x") as pid:
         assert becomes_still(watch(Busy()), {0: pid}) == set()
+
+
+def test_no_rank_is_still_while_one_looks_up_a_name() -> None:
+    """Its thread sleeps until a name server has answered, and then goes on by itself."""
+    calls = Calls()
+    still = watch(calls)
+    with running("read x") as asks, running("read x") as waits:
+        calls.look_up.add(0)
+        assert becomes_still(still, {0: asks}) == set()
+        assert becomes_still(still, {1: waits}, {0: asks, 1: waits}) == set()
+        calls.look_up.clear()
+        assert becomes_still(still, {0: asks, 1: waits}) == {0, 1}
 
 
 # Two processors, as Linux 6.18 and 5.4 show them.

@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from stand_in_agent import CALLS_AT, StandInAgent, write_settings
+from stand_in_agent import CALLS_AT, LOOKING_UP_AT, StandInAgent, write_settings
 
 from phantora_py.launch.libraries import CORE, preload_value, shim_directory
 
@@ -87,8 +87,8 @@ class FakeRun:
     def python(self, code: str, *arguments: str) -> str:
         """The output of Python code that runs in the attached rank.
 
-        The code may use `host_clock_ns()` (virtual, without moving it), `real_s()` and
-        `calls_to_itself()`, those that have ended.
+        The code may use `host_clock_ns()` (virtual, without moving it), `real_s()`,
+        `looking_up()` and `calls_to_itself()`, those that have ended.
         """
         result = self.start(sys.executable, "-c", PRELUDE + code, *arguments)
         assert result.returncode == 0, result.stderr
@@ -106,6 +106,8 @@ assert shim.ph_attach(os.environb[b"PHANTORA_RUN_DIR"], 0) == 1
 channel = open(os.environ["PHANTORA_RUN_DIR"] + "/rank-0.channel", "rb", buffering=0)
 def host_clock_ns():
     return struct.unpack("<Q", os.pread(channel.fileno(), 8, {HOST_CLOCK_AT}))[0]
+def looking_up():
+    return struct.unpack("<I", os.pread(channel.fileno(), 4, {LOOKING_UP_AT}))[0]
 board = open(os.environ["PHANTORA_RUN_DIR"] + "/switchboard", "rb", buffering=0)
 def calls_to_itself():
     return struct.unpack("<II", os.pread(board.fileno(), 8, {CALLS_AT}))[1]

@@ -196,6 +196,28 @@ def test_a_message_to_oneself_is_a_call_to_oneself(run: FakeRun) -> None:
     assert (sent - before, answered - sent) == (1, 0)
 
 
+LOOKUPS = {
+    "a name": "socket.getaddrinfo('localhost', 80)",
+    "an address": "socket.getnameinfo(('127.0.0.1', 80), 0)",
+    "a host by its name": "socket.gethostbyname_ex('localhost')",
+    "a host by its address": "socket.gethostbyaddr('127.0.0.1')",
+    "the name of nobody": "ctypes.CDLL(None).gethostbyname(b'nobody.invalid')",
+}
+
+
+@pytest.mark.parametrize("lookup", LOOKUPS.values(), ids=LOOKUPS)
+def test_a_lookup_of_a_name_is_told(run: FakeRun, lookup: str) -> None:
+    """While it is under way, for a name server is to answer; it is no act and takes no time."""
+    code = PRELUDE + "first_ns, seen = host_clock_ns(), set()\n"
+    code += "deadline_s = real_s() + 20\n"
+    code += "while 1 not in seen and real_s() < deadline_s:\n"
+    code += f"    thread = threading.Thread(target=lambda: {lookup})\n    thread.start()\n"
+    code += "    while thread.is_alive(): seen.add(looking_up())\n"
+    code += "print(sorted(seen), looking_up(), host_clock_ns() - first_ns)"
+    assert run.python(code) == "[0, 1] 0 0"
+    assert turns(run) == []
+
+
 def in_thread(code: str) -> str:
     """Runs code in a helper thread."""
     body = "".join(f"    {line}\n" for line in code.splitlines())

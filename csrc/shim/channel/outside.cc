@@ -23,6 +23,8 @@ void end_value_wait() noexcept {
 }
 void begin_blocking() noexcept { attachment.channel->blocked.fetch_add(1); }
 void end_blocking() noexcept { attachment.channel->blocked.fetch_sub(1); }
+void begin_lookup() noexcept { attachment.channel->looking_up.fetch_add(1); }
+void end_lookup() noexcept { attachment.channel->looking_up.fetch_sub(1); }
 void end_poll_sleep() noexcept { attachment.channel->polls_asleep.fetch_sub(1); }
 void begin_poll_sleep() noexcept {
   attachment.channel->poll_sleeps.fetch_add(1);

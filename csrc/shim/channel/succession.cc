@@ -35,8 +35,9 @@ std::uint32_t free_slot(Channel& channel) noexcept {
 
 // What threads of the process before were doing, they do no more.
 void forget_threads(Channel& channel) noexcept {
-  for (auto* count : {&channel.waiting, &channel.polls_asleep, &channel.awaiting_values, &channel.asking,
-                      &channel.awaits_any, &channel.giving_way, &channel.giving_way_beside, &channel.blocked}) {
+  for (auto* count :
+       {&channel.waiting, &channel.polls_asleep, &channel.awaiting_values, &channel.asking, &channel.awaits_any,
+        &channel.giving_way, &channel.giving_way_beside, &channel.blocked, &channel.looking_up}) {
     count->store(0);
   }
 }
