@@ -23,12 +23,7 @@ from typing import Any
 from .caveats import tell_caveat
 
 _NAME = "pt_nccl_watchdg"  # of its thread (ProcessGroupNCCL.cpp)
-_ROUNDS = 2
-"""It may have been in the middle of the first."""
-# One that has not gone to sleep for so long is between two rounds: within one it waits only for
-# answers to its questions. Time of the processor, of which a rank that looks on gets its share.
-_QUIET_S = 0.02
-# For a machine that is very busy (assumed).
+# Of the rank's processor, for a machine that is very busy (assumed).
 _LIMIT_S = 2.0
 # Of a thread that has ended, as that of a process group that was destroyed.
 _GONE = (FileNotFoundError, ProcessLookupError)
@@ -74,7 +69,7 @@ class Watchdogs:
             self._has_looked[wrapped] = True
             self._shim.ph_enter()
             try:
-                if not await_watchdogs():
+                if not await_watchdogs(self._shim):
                     tell_caveat(self._shim, "watchdog")
             finally:
                 self._shim.ph_leave()
@@ -82,7 +77,7 @@ class Watchdogs:
             self._has_looked.setdefault(wrapped, False)
 
 
-def await_watchdogs() -> bool:
+def await_watchdogs(shim: ctypes.CDLL) -> bool:
     """Waits until each watchdog of this process has looked at all works that there are now; False:
     not within the limit.
     """
@@ -90,7 +85,7 @@ def await_watchdogs() -> bool:
     have_looked = True
     for task in _watchdogs():
         with contextlib.suppress(*_GONE):
-            have_looked &= _await(task, limit_s)
+            have_looked &= _await(task, limit_s, shim)
     return have_looked
 
 
@@ -103,16 +98,33 @@ def _watchdogs() -> list[Path]:
     return found
 
 
-def _await(task: Path, limit_s: float) -> bool:
-    first = last = _sleeps(task)
-    slept_s = time.thread_time()
+def _await(task: Path, limit_s: float, shim: ctypes.CDLL) -> bool:
+    """Between two pauses it has made a round that began after the first."""
+    pauses: set[int] = set()
     while time.thread_time() < limit_s:
-        os.sched_yield()
-        if (now := _sleeps(task)) != last:
-            last, slept_s = now, time.thread_time()
-        elif now >= first + _ROUNDS and time.thread_time() >= slept_s + _QUIET_S:
+        pauses |= _pause(task, shim)
+        if len(pauses) > 1:
             return True
+        os.sched_yield()
     return False
+
+
+def _pause(task: Path, shim: ctypes.CDLL) -> set[int]:
+    """The number of its sleep if it sleeps between two rounds: within one it does so only while it
+    waits for an answer. Empty: it does not, or it is not known.
+
+    In this order: whoever was asleep at the first look and waited for no answer at the second is
+    awake at the third if one has come meanwhile, unless it sleeps again, which the last shows.
+    """
+    sleeps = _sleeps(task)
+    if shim.ph_helpers_ask() or _state(task) != "S" or _sleeps(task) != sleeps:
+        return set()
+    return {sleeps}
+
+
+def _state(task: Path) -> str:
+    """As the kernel shows it, after the name, which is in parentheses."""
+    return (task / "stat").read_text().rpartition(") ")[2][0]
 
 
 def _sleeps(task: Path) -> int:

@@ -103,6 +103,9 @@ PH_EXPORT void ph_marker_here(std::uint32_t kind) noexcept {
 PH_EXPORT void ph_enter() noexcept { ph::enter_own_code(); }
 PH_EXPORT void ph_leave() noexcept { ph::leave_own_code(); }
 
+// Whether a helper thread waits for an answer (phantora_py/rank/watchdogs.py).
+PH_EXPORT int ph_helpers_ask() noexcept { return ph::helpers_ask() ? 1 : 0; }
+
 // The GPU on the node that is this device of the process.
 PH_EXPORT int ph_node_gpu(int device) noexcept { return ph::node_gpu(device); }
 

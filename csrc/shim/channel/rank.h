@@ -96,6 +96,8 @@ PH_EXPORT void end_value_wait() noexcept;
 PH_EXPORT void note_values(Nanoseconds sent_ns) noexcept;
 PH_EXPORT void begin_poll_sleep() noexcept;
 PH_EXPORT void end_poll_sleep() noexcept;
+// Whether a helper thread waits for an answer that comes at once.
+PH_EXPORT bool helpers_ask() noexcept;
 // A lookup of a name: somebody answers who is no rank, and then its thread goes on.
 PH_EXPORT void begin_lookup() noexcept;
 PH_EXPORT void end_lookup() noexcept;

@@ -49,6 +49,8 @@ void await_reply(std::uint32_t index, Reply& reply) noexcept {
 
 }  // namespace
 
+bool helpers_ask() noexcept { return attached() && attachment.channel->asking.load() != 0; }
+
 std::uint32_t emit_wait(Record& record, Recipient recipient, Nanoseconds extra_gap_ns) noexcept {
   mark_clock_read();
   record.kind = RecordKind::Wait;

@@ -1,5 +1,6 @@
 // libc's clocks answer in virtual time inside a rank. CPU-time clocks and those of file descriptors stay real, and
 // so do the kernel's own stamps (file times) and timers (timerfd, setitimer).
+#include <algorithm>
 #include <cerrno>
 #include <ctime>
 
@@ -9,6 +10,7 @@
 #include "shim/host_time/clock_marks.h"
 #include "shim/libc/interpreter.h"
 #include "shim/libc/real_clock.h"
+#include "shim/libc/repeated_waits.h"
 #include "shim/libc/time_stamp_counter.h"
 #include "shim/libc/virtual_clock.h"
 
@@ -39,7 +41,7 @@ PH_EXPORT int clock_gettime(clockid_t clock, timespec* time) noexcept {
   if (costs && ph::is_of_python(__builtin_return_address(0))) ph::note_clock_read(ph::polls_clock());
   costs ? ph::catch_up(__builtin_return_address(0)) : ph::tell_no_lead();
   const ph::Nanoseconds now_ns = costs ? ph::read_virtual_ns() : ph::peek_virtual_ns();
-  *time = ph::to_timespec(*epoch_ns + now_ns);
+  *time = ph::to_timespec(*epoch_ns + std::max(now_ns, ph::take_shown_deadline(clock)));
   return 0;
 }
 

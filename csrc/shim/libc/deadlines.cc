@@ -6,6 +6,7 @@
 #include "shim/channel/rank.h"
 #include "shim/libc/children.h"
 #include "shim/libc/real_clock.h"
+#include "shim/libc/repeated_waits.h"
 #include "shim/libc/strangers.h"
 #include "shim/libc/virtual_clock.h"
 
@@ -43,6 +44,8 @@ void TimedWait::begin_until(Until until, pthread_cond_t* condition, pthread_mute
   if (__builtin_sub_overflow(to_ns(*given_), *epoch_ns + peek_virtual_ns() + told_lead_ns(), &left_ns)) {
     left_ns = given_->tv_sec < 0 ? 0 : kLatest;
   }
+  is_frameworks_ = attached() && !sets_alarms() && left_ns > 0;
+  if (is_frameworks_) left_ns = shorten_wait(to_ns(*given_) - *epoch_ns, left_ns);
   begin(left_ns, until, condition, mutex);
 }
 
@@ -88,6 +91,7 @@ TimedWait::Ended TimedWait::judge(int error) noexcept {
   alarm_.reset();
   if (rang) let_children_work(left_ns_, real_start_ns_);
   pass_deadline(deadline_ns_, lead_ns_, rang);
+  if (is_frameworks_) end_wait();
   return Ended::RanOut;
 }
 

@@ -44,6 +44,7 @@ class TimedWait {
   timespec real_{};
   bool limited_ = false;
   bool notifies_ = false;
+  bool is_frameworks_ = false;   // of a thread of the framework's own, until a deadline
   Nanoseconds left_ns_ = 0;
   Nanoseconds host_ns_ = 0;      // when it began
   Nanoseconds real_start_ns_ = 0;

@@ -23,6 +23,8 @@
 //    a minute. Not while the rank waits for the server: then virtual time is about to move by itself, and a watchdog
 //    that counted real seconds would find a collective overdue. A wait of no time is over in any case: Python's
 //    Connection.poll() asks until it sees that, and would never sleep.
+//    When the host clock moves, that thread's goes back to it. A deadline that it has computed before is further away then,
+//    by up to that minute: its wait takes no longer for that, and ends (repeated_waits.cc).
 // 5. For such a thread the clock never runs faster than real time. A watchdog gets its turns in real time; when virtual
 //    time leaps meanwhile it would think that it had not been called, or that a collective was overdue that has long
 //    been done.
