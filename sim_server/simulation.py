@@ -37,7 +37,7 @@ from sim_server.kernels import Timer, Timing, copy_rates, fill_rate, name_gpu
 from sim_server.kernels.flops import Products, products_of
 from sim_server.log.history import PIECE_ROWS, Piece
 from sim_server.log.run_log import Reply, RunLog
-from sim_server.log.steady import Steady, SteadyWatch
+from sim_server.log.steady import Steady, steady_watch
 from sim_server.records import (
     NcclOpKind,
     RecordKind,
@@ -45,7 +45,7 @@ from sim_server.records import (
 )
 from sim_server.records.communicators import Communicators
 from sim_server.records.operations import Operation
-from sim_server.settings import Settings, parse_choice
+from sim_server.settings import Settings
 from sim_server.timings import make_timer
 
 # Later than the engine's latest time (kLatest in csrc/protocol/nanoseconds.h).
@@ -56,11 +56,6 @@ _AGREE = (
     "On hardware this hangs or gives wrong results; every rank of a communicator must issue the "
     "same operations in the same order."
 )
-
-
-def _steady_watch(settings: Settings, until_steady: bool) -> SteadyWatch:
-    choice = None if settings.iteration is None else parse_choice(settings.iteration)
-    return SteadyWatch(settings.live_ranks, choice, is_last=until_steady)
 
 
 def _nccl_sm_count(settings: Settings, gpu: GpuProfile) -> int:
@@ -84,17 +79,19 @@ class Simulation:
         timer: Timer | None = None,
         until_steady: bool = False,
         passed: Callable[[], None] = lambda: None,
+        *,
+        iterations: int | None = None,
     ) -> None:
         """`timer` tells how long kernels take; the cache and the models, unless given.
 
-        `until_steady`: the run ends when the iteration time has settled, see `steady`. `passed` is
-        called each time that virtual time has passed within `advance`.
+        `until_steady`: the run ends when the iteration time has settled, see `steady`; or, if they
+        are given, after `iterations`. `passed` is called when time has passed within `advance`.
         """
         self.settings = settings
         self.log = RunLog(settings, is_held=until_steady)
         self._until_steady = until_steady
         self._passed = passed
-        self._steady_watch = _steady_watch(settings, until_steady)
+        self._steady_watch = steady_watch(settings, until_steady, iterations)
         self._environment = simpy.Environment(initial_time=0)
         gpu = settings.gpu
         self._engine = Engine(
@@ -252,10 +249,13 @@ class Simulation:
 
     @property
     def steady(self) -> Steady | None:
-        """When and how the iteration time settled, if it has. Where the run was to end then, it has
-        ended: nothing later is kept.
-        """
+        """When and how the iteration time settled, if it has."""
         return self._steady_watch.steady
+
+    @property
+    def is_over(self) -> bool:
+        """The run was to end when its iteration time has settled, and has: no more is kept."""
+        return self._until_steady and self.steady is not None
 
     @property
     def iterations(self) -> int:
@@ -286,7 +286,7 @@ class Simulation:
     def files(self) -> Iterator[Piece]:
         """At the end of the run: what is left of its data file, the digest last."""
         end_ns = _AFTER_ALL_NS
-        if self._until_steady and self.steady:
+        if self.is_over and self.steady:
             end_ns = self.steady.time_ns + 1
         else:
             self._take_spans(end_ns)
@@ -301,7 +301,7 @@ class Simulation:
 
     def _take_spans(self, before_ns: int) -> None:
         """Take finished work from the engine, and keep what nothing comes before any more."""
-        if self._until_steady and self.steady:
+        if self.is_over:
             return
         self.log.pass_time(before_ns)
         spans = self._engine.take_spans()

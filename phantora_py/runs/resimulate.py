@@ -73,7 +73,7 @@ def resimulate(data: RunData, what_if: WhatIf, output: Path, watch: Watch = null
                 "of": data.path.name,
                 "cluster_name": run["cluster_name"],
                 "same_settings": same,
-                "same_history": None if data.is_cut or not same else digest == run["digest"],
+                "same_history": None if data.broke_off or not same else digest == run["digest"],
                 "what_if": what_if.to_dict(),
                 **vars(approximations),
             }
@@ -86,6 +86,7 @@ def resimulate(data: RunData, what_if: WhatIf, output: Path, watch: Watch = null
         refusal=refusal,
         known=known,
         more=told,
+        iterations=(run.get("steady") or {}).get("iterations"),
     )
 
 

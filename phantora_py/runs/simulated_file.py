@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +39,11 @@ def simulate_into(
     refusal: Callable[[Exception], UsageError],
     known: Outcome | None = None,
     more: Callable[[str], dict[str, Any]] = lambda _digest: {},
+    iterations: int | None = None,
 ) -> Outcome:
     """Writes the whole file, or none. `start`: what run.json has before the run begins; `refusal`:
     of records that cannot be simulated; `known`: how the run ended, as far as no simulation tells;
-    `more`: what else run.json has, by the digest.
+    `more`: what else run.json has, by the digest; `iterations`: the run ends after so many.
 
     Raises: UsageError, that of `refusal` or of a file that cannot be written.
     """
@@ -51,7 +52,7 @@ def simulate_into(
     file = DataFile(output, start, settings.to_json())
     outcome = known or Outcome()
     try:
-        simulation = Simulation(settings, timer)
+        simulation = Simulation(settings, timer, iterations is not None, iterations=iterations)
         with watch(simulation):
             try:
                 play(simulation, file.write)
@@ -62,6 +63,8 @@ def simulate_into(
                 outcome = replace(
                     outcome, exit_code=error.exit_code, message=str(error), tables=tables
                 )
+            if simulation.is_over and simulation.steady is not None:
+                outcome = replace(outcome, steady=asdict(simulation.steady))
             for name, content in simulation.files():
                 file.write(name, content)
         end = describe_end(outcome, file.digest, clocks.to_dict())

@@ -18,7 +18,7 @@ import numpy as np
 from sim_server._engine import Announcement
 from sim_server.log.history import HOST_WAIT_SPAN
 from sim_server.log.iterations import EVERY_RANK, PRECEDENCE, Key, RankMarks, Rule, choose
-from sim_server.settings import Choice
+from sim_server.settings import Choice, Settings, parse_choice
 
 # The time has settled when so many iterations in a row, the first not among them, are so much alike
 # (assumed: less than other errors of a simulation).
@@ -38,14 +38,28 @@ class Steady:
     """Of the last ones, which were alike."""
 
 
+def steady_watch(settings: Settings, is_last: bool, iterations: int | None) -> SteadyWatch:
+    """For a run with these settings; arguments as of `SteadyWatch`."""
+    choice = None if settings.iteration is None else parse_choice(settings.iteration)
+    return SteadyWatch(settings.live_ranks, choice, is_last=is_last, iterations=iterations)
+
+
 class SteadyWatch:
     """Follows the iterations of a run, by the rule for its first rank."""
 
     def __init__(
-        self, ranks: Iterable[int], choice: Choice | None = None, *, is_last: bool = False
+        self,
+        ranks: Iterable[int],
+        choice: Choice | None = None,
+        *,
+        is_last: bool = False,
+        iterations: int | None = None,
     ) -> None:
-        """`ranks`: those that run, 0 first. `is_last`: the run ends when the time has settled."""
+        """`ranks`: those that run, 0 first. `is_last`: the run ends when the time has settled.
+        `iterations`: it is taken to have after so many, as in another simulation of the run.
+        """
         self._choice = choice
+        self._settles_after = iterations
         self._is_last = is_last or choice is not None
         self._marks = {rank: RankMarks() for rank in ranks}
         self._passed = RankMarks()
@@ -196,7 +210,8 @@ class SteadyWatch:
     def _see_times(self, count: int, ends_ns: np.ndarray) -> None:
         durations_ns = np.diff(ends_ns)
         median_ns = int(np.median(durations_ns))
-        if np.ptp(durations_ns) <= ALIKE_SHARE * median_ns:
+        are_alike = np.ptp(durations_ns) <= ALIKE_SHARE * median_ns
+        if are_alike if self._settles_after is None else count == self._settles_after:
             self._settled_rule = self._rule
             self.steady = Steady(count, int(ends_ns[-1]), median_ns)
 

@@ -45,7 +45,7 @@ def drive(
     driver = _Driver(simulation, ranks, exits, write)
     end: Deadlock | RankFailed | None = None
     try:
-        while driver.turn():
+        while not simulation.is_over and driver.turn():
             pass
     except MalformedInput as error:
         raise UsageError(f"the recording is damaged: {error}") from error

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from phantora_runs import EXAMPLES, Phantora
 
+from phantora_py.cli import main
+from phantora_py.data import RunData
 from phantora_py.report.iterations import find_iterations
 from sim_server.log.steady import ALIKE_ITERATIONS
 
@@ -45,6 +47,21 @@ def test_until_steady(phantora: Phantora) -> None:
     durations_ns = iterations["per_iteration_ns"]
     assert whole.summary["iterations"]["per_iteration_ns"][: len(durations_ns)] == durations_ns
     assert whole.summary["steady"] is None
+
+
+def test_a_resimulation_ends_there_too(phantora: Phantora, tmp_path: Path) -> None:
+    """However far the ranks had got, on the same cluster and on another one; also once more."""
+    run = phantora.run(["--ranks", "2", "--until-steady"], [*SMALL, "--steps", "5000"])
+    assert run.exit_code == 0, run.errors
+    path = run.path
+    for name, options in (("same", []), ("h200", ["--cluster", "h200"]), ("twice", [])):
+        output = tmp_path / f"{name}.phr"
+        assert main(["resimulate", str(path), "-o", str(output), "--quiet", *options]) == 0
+        path, again = output, RunData(output)
+        assert again.run["steady"]["iterations"] == run.summary["steady"]["iterations"]
+        assert find_iterations(again).boundaries_ns[-1] == again.run["steady"]["time_ns"]
+        assert again.run["resimulation"]["same_history"] == (None if options else True)
+    assert RunData(tmp_path / "same.phr").run["digest"] == run.summary["digest"]
 
 
 def test_a_short_run_ends_by_itself(phantora: Phantora) -> None:

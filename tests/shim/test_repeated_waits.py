@@ -74,7 +74,7 @@ def test_a_clock_that_goes_back_makes_no_wait_longer(tmp_path: Path, clocks: int
     source, library = tmp_path / "waits.c", tmp_path / "libtorch_of_the_test.so"
     source.write_text(PROGRAM)
     compiler = os.environ.get("CC", "cc")
-    options = ["-shared", "-fPIC", f"-DCLOCKS={clocks}", "-o", library]
+    options = ["-shared", "-fPIC", f"-DCLOCKS={clocks}", "-o", str(library)]
     subprocess.run([compiler, *options, source], check=True)
     took_s = float(FakeRun(tmp_path).python(CODE.format(library=str(library))))
     assert 0.05 < took_s < 1.5

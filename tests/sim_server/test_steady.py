@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from played_ranks import Script, play, training, whole_files
 
-from sim_server.log.steady import ALIKE_ITERATIONS
+from sim_server.log.steady import ALIKE_ITERATIONS, SteadyWatch
 from sim_server.records import MarkerKind, RecordKind
 from sim_server.simulation import Simulation
 
@@ -132,6 +132,20 @@ def test_nothing_later_is_kept() -> None:
     assert len(files["markers"]) == NEEDED
     assert max(row[-1] for row in files["spans"]) == simulation.steady.time_ns
     assert sum(row[1] == 1 for row in files["spans"]) == NEEDED
+
+
+def test_so_many_iterations_end_a_run_that_would_not_settle() -> None:
+    """As many as another simulation of it had."""
+    uneven_ns = 1000 * 2 ** np.arange(ALIKE_ITERATIONS + 1)
+    settled = []
+    for iterations in (None, 9):
+        watch = SteadyWatch([0], is_last=True, iterations=iterations)
+        for count in range(NEEDED, 10):
+            watch._see_times(count, uneven_ns)
+        settled.append(watch.steady)
+    assert settled[0] is None
+    assert settled[1] is not None
+    assert settled[1].iterations == 9
 
 
 @pytest.mark.parametrize(
