@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import gc
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from sim_server.access import Endpoint, Tls
@@ -20,8 +21,8 @@ from sim_server.service import serve
 _COLLECTIONS = (100_000, 20, 100)
 
 
-def main() -> int:
-    """Serve one run and return its exit code."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve one run and return its exit code. `arguments`: None for those of this process."""
     parser = argparse.ArgumentParser(prog="python -m sim_server", description=__doc__)
     parser.add_argument("--listen", required=True, help="unix:PATH or HOST:PORT")
     parser.add_argument(
@@ -34,7 +35,7 @@ def main() -> int:
     for name in ("--tls-cert", "--tls-key", "--tls-ca"):
         parser.add_argument(name, type=Path, help="as of `phantora serve`")
     parser.add_argument("--insecure", action="store_true", help="as of `phantora serve`")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     token = take_token(options.token_file, {})
     assert token is not None
     offer = Offer.from_json(options.offer.read_text(encoding="utf-8"))

@@ -43,8 +43,8 @@ LAYERS = (
     ("sim_server.communicators",),
     ("sim_server.simulation", "phantora_py.data"),
     ("sim_server.service", "sim_server.sources", "phantora_py.launch"),
+    ("sim_server.__main__",),
     (
-        "sim_server.__main__",
         "phantora_py.agent",
         "phantora_py.sweep",
         "phantora_py.coverage",

@@ -1,10 +1,16 @@
-"""A sim_server of our own, for one run."""
+"""A sim_server of our own, for one run.
+
+It is forked, for it imports what we have imported already. Where we have threads (a line that is
+redrawn on a terminal, gRPC's after a first attempt) that may end in a deadlock, and it is executed.
+"""
 
 import subprocess
 from collections.abc import Mapping
 
+from phantora_py.launch.forked import Forked, may_fork
 from phantora_py.launch.module import module_command
 from phantora_py.launch.rundir import RunDirectory
+from sim_server.__main__ import main
 from sim_server.access import Endpoint
 from sim_server.access.offer import Offer
 from sim_server.access.tokens import make_token_file, take_token
@@ -38,6 +44,7 @@ class Server:
         """`offer`: what it simulates, and with what. `endpoint`: where it listens, with the token
         of `new_token_of`. `agents`: how many it waits for.
         """
+        self.endpoint = endpoint
         address = endpoint.address.text
         access = []
         if endpoint.tls is not None:
@@ -48,18 +55,22 @@ class Server:
             access.append("--insecure")
         directory.offer.write_text(offer.to_json(), encoding="utf-8")
         self._output = directory.server_output
+        words = [
+            *("--listen", address, "--token-file", str(directory.token)),
+            *("--offer", str(directory.offer), "--agents", str(agents), *access),
+        ]
         with self._output.open("wb") as output:
-            self._process = subprocess.Popen(
-                [
-                    *(*module_command("sim_server"), "--listen", address),
-                    *("--token-file", str(directory.token), "--offer", str(directory.offer)),
-                    *("--agents", str(agents), *access),
-                ],
-                env=dict(environment),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
+            self._process = (
+                Forked(main, ["sim_server", *words], environment, output.fileno())
+                if may_fork()
+                else subprocess.Popen(
+                    [*module_command("sim_server"), *words],
+                    env=dict(environment),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
             )
 
     def check(self) -> None:
@@ -79,6 +90,7 @@ class Server:
             self._process.wait()
 
     def __enter__(self) -> "Server":
+        """It may be entered again; what is inner ends it."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:

@@ -1,10 +1,12 @@
 """The verbs, and what a verb is."""
 
 import argparse
+import contextlib
 import difflib
 import importlib
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NoReturn, Protocol, cast
 
 from phantora_py import __version__
@@ -65,6 +67,7 @@ VERBS = {
 # Python before 3.12 has quotes around the choices.
 _WRONG_CHOICE = re.compile(r"(argument .*): invalid choice: '(.*)' \(choose from (.*)\)")
 _WORD = re.compile(r"[\w.-]+")
+_BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 
 
 class Parser(argparse.ArgumentParser):
@@ -97,13 +100,30 @@ class _LazyParser(Parser):
     module = ""
 
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
-        command = cast(Command, importlib.import_module(self.module))
+        with _no_blas_threads():
+            command = cast(Command, importlib.import_module(self.module))
         command.add_arguments(self)
         args = _joined(args, getattr(command, "OPTION_VALUES", ()))
         self.set_defaults(run=command.run)
         found, left = super().parse_known_args(args, namespace)
         self.check_options([word for word in left if word.startswith("--")])
         return found, left
+
+
+@contextlib.contextmanager
+def _no_blas_threads() -> Iterator[None]:
+    """Keeps NumPy's OpenBLAS from starting a thread for each core when it is imported: no verb has
+    use for them, and a process without can be forked. Programs get the variable as it was.
+    """
+    before = os.environ.get(_BLAS_THREADS)
+    os.environ[_BLAS_THREADS] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_BLAS_THREADS]
+        else:
+            os.environ[_BLAS_THREADS] = before
 
 
 def _joined(words: Sequence[str], options: Sequence[str]) -> list[str]:

@@ -226,10 +226,15 @@ def execute(prepared: Prepared, watcher: Watcher) -> Outcome:
 
 def _attempt(prepared: Prepared, output: Path, clocks: Clocks, watcher: Watcher) -> Outcome | None:
     """None: a rank failed, and the launcher starts all again."""
-    with rundir.run_directory(len(prepared.live_ranks), partial_path(output), output) as directory:
+    ranks, partial = len(prepared.live_ranks), partial_path(output)
+    with rundir.run_directory(ranks, partial, output) as directory, ExitStack() as begun:
+        # Before there are threads; it ends before the data file is completed.
+        server = None
+        if prepared.server is None:
+            server = begun.enter_context(_start_server(prepared, directory))
         data = DataFile(output, _describe(prepared), settings_of(prepared, directory).to_json())
         try:
-            outcome = _serve(prepared, directory, data, clocks, watcher)
+            outcome = _serve(prepared, directory, server, data, clocks, watcher)
             if _starts_again(prepared, outcome):
                 prepared.restarts.append(LAST_WORDS.sub("", outcome.message).rstrip())
                 data.discard()
@@ -314,9 +319,10 @@ def _reserve(prepared: Prepared) -> Path:
         prepared.output = chosen.with_stem(f"{chosen.stem}-{number}")
 
 
-def _serve(
+def _serve(  # noqa: PLR0917
     prepared: Prepared,
     directory: RunDirectory,
+    server: Server | None,
     data: DataFile,
     clocks: Clocks,
     watcher: Watcher,
@@ -332,8 +338,7 @@ def _serve(
                 *(data, watcher, prepared.log_dir),
             )
         )
-        # The server starts and the zygote imports at the same time.
-        meeting, started_hosts = _meet(prepared, directory, stack)
+        meeting, started_hosts = _meet(prepared, directory, server, stack)
 
         def started() -> None:
             watcher.started()
@@ -355,15 +360,16 @@ def _serve(
 
 
 def _meet(
-    prepared: Prepared, directory: RunDirectory, stack: ExitStack
+    prepared: Prepared, directory: RunDirectory, server: Server | None, stack: ExitStack
 ) -> tuple[Meeting, StartedHosts | None]:
-    """A server to join, and, if the run has several hosts, the agents of the others."""
+    """The server to join, and, if the run has several hosts, the agents of the others. `server`:
+    the run's own.
+    """
     options, hosts = prepared.options, prepared.hosts
-    if prepared.server is not None:
+    if server is None:
+        assert prepared.server is not None
         return Meeting(prepared.server, lambda: None, _ANSWER_LIMIT_S), None
-    address = hosts.address if hosts else f"unix:{directory.server_socket}"
-    endpoint = Endpoint.of(address, new_token_of(directory), options.tls, options.insecure)
-    server = stack.enter_context(_start_server(prepared, directory, endpoint))
+    endpoint = stack.enter_context(server).endpoint
     limit_s = START_LIMIT_S + (EXECUTOR_START_LIMIT_S if options.gpu else 0.0)
     if hosts is None:
         return Meeting(endpoint, server.check, limit_s), None
@@ -377,14 +383,17 @@ def _meet(
     return Meeting(endpoint, check, limit_s), started
 
 
-def _start_server(prepared: Prepared, directory: RunDirectory, endpoint: Endpoint) -> Server:
+def _start_server(prepared: Prepared, directory: RunDirectory) -> Server:
     """A server of the run's own."""
+    options, hosts = prepared.options, prepared.hosts
+    address = hosts.address if hosts else f"unix:{directory.server_socket}"
+    endpoint = Endpoint.of(address, new_token_of(directory), options.tls, options.insecure)
     settings = settings_of(prepared, directory)
-    cache = prepared.options.cache
+    cache = options.cache
     offer = Offer(settings.cluster, cache and cache.resolve(), settings.executor, settings.lookups)
     # It has no use for the threads that NumPy's OpenBLAS starts at import.
     own = {**os.environ, "PHANTORA_RUN_DIR": str(directory.path), "OPENBLAS_NUM_THREADS": "1"}
-    agents = len(prepared.hosts.shares) if prepared.hosts else 1
+    agents = len(hosts.shares) if hosts else 1
     return Server(directory, offer, own, endpoint, agents)
 
 
