@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-CAVEATS = ("hooks", "watchdog", "host_step", "threads", "workers")
+CAVEATS = ("hooks", "watchdog", "host_step", "threads", "workers", "tuning")
 """What there is to tell: `what` of Caveat in sim_server/records/payloads.py."""
 
 

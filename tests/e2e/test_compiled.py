@@ -71,6 +71,17 @@ def test_compiled_under_fsdp(phantora: Phantora, cache: Path) -> None:
     check_followed(plain, train(phantora, cache, "fsdp", ranks=4, options=["--modules"]))
 
 
+def test_graphs_are_not_tuned(phantora: Phantora, cache: Path) -> None:
+    """Nothing is compiled for a choice that no model makes, and the report says so."""
+    environment = {"TORCHINDUCTOR_CACHE_DIR": str(cache), "PYTHONWARNINGS": "ignore"}
+    run = phantora.run(["--ranks", "1"], [PROGRAMS / "tuned.py"], environment)
+    assert run.exit_code == 0, run.errors
+    assert "tried 0 configurations" in run.output
+    assert "AUTOTUNE" not in run.output + run.errors
+    assert [one["what"] for one in run.summary["trust"]["caveats"]] == ["tuning"]
+    assert not any(row["tier"] == "assumed" for row in run.data.timings)
+
+
 def test_kernels_that_loop(phantora: Phantora, cache: Path) -> None:
     """They move what their loops do, whether Triton has just compiled them or PyTorch kept them."""
     environment = {"TORCHINDUCTOR_CACHE_DIR": str(cache), "PYTHONWARNINGS": "ignore"}

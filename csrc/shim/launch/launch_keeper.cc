@@ -161,3 +161,6 @@ void keep_image(std::uint64_t hash, const void* data, std::size_t bytes) noexcep
 }
 
 }  // namespace ph
+
+// What Python asks for: 0 or 1.
+extern "C" PH_EXPORT int ph_keeps_launches() noexcept { return static_cast<int>(ph::keeps_launches()); }

@@ -15,7 +15,8 @@ class Caveat(TypedDict):
     what: str
     """`hooks`: a Python of it did not load phantora's modules; `watchdog`: a watchdog of PyTorch's
     did not look in time; `host_step`: an optimizer stepped parameters in host memory; `threads`:
-    several launch side by side; `workers`: a data loader has processes of its own."""
+    several launch side by side; `workers`: a data loader has processes of its own; `tuning`: a
+    process compiled graphs without the tuning that was asked for."""
     count: int
 
 
@@ -47,9 +48,14 @@ _TEXTS = {
         "with worker processes, which take no virtual time: a program that waits for its data "
         "takes longer than said (docs/host-time.md)",
     ),
+    "tuning": (
+        "process",
+        "with graphs compiled without the tuning that was asked for (max-autotune, coordinate "
+        "descent), as no model tells its candidates apart: on hardware kernels may be faster",
+    ),
 }
-_KNOWN = ("workers",)
-"""Nothing that the models should have known: data loaders are no part of them."""
+_KNOWN = ("workers", "tuning")
+"""Nothing that the models should have known: data loaders and tuning are no part of them."""
 _OF_CALLS = ("fixed", "counted")
 """Host-time models in which a step takes no more than its calls, though nobody asked for that."""
 
