@@ -12,6 +12,7 @@ import functools
 import json
 import os
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -107,26 +108,32 @@ class Batches:
 
     def _watch_graphs(self, module: ModuleType) -> None:
         """Inductor's graphs look embeddings up in kernels of their own. What one piece of the
-        program is compiled to for other sizes has its number. Backward passes get what forward
-        ones kept, tables of positions among it.
+        program is compiled to for other sizes has its number; of several graphs that DDP parts one
+        piece into, each has its own. Backward passes get what forward ones kept, tables of
+        positions among it.
         """
         graph = module.CompiledFxGraph
         usual = graph.__call__
-        frames: dict[int, int] = {}
+        numbers: dict[tuple[int, int], int] = {}
+        parts: Counter[tuple[int, int]] = Counter()
 
-        def number_of(frame: int) -> int:
-            if frame not in frames:
-                frames[frame] = self._graphs
+        def number_of(compiled: Any) -> int:
+            compilation = compiled.frame_id, compiled.frame_compile_id
+            part = compiled.frame_id, parts[compilation]
+            parts[compilation] += 1
+            if part not in numbers:
+                numbers[part] = self._graphs
                 self._graphs += 1
-            return frames[frame]
+            return numbers[part]
 
         def named(finish: Callable[..., None]) -> Callable[..., None]:
             @functools.wraps(finish)
             def finished(graph_: Any, *arguments: Any, **options: Any) -> None:
                 finish(graph_, *arguments, **options)
                 compiled = module.torch._guards.CompileContext.current_compile_id()
-                if compiled is not None and compiled.frame_id is not None:
-                    graph_._phantora_number = number_of(compiled.frame_id)
+                is_backward = getattr(graph_, "fx_kwargs", {}).get("is_backward")
+                if not is_backward and getattr(compiled, "frame_id", None) is not None:
+                    graph_._phantora_number = number_of(compiled)
 
             return finished
 

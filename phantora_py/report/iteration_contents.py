@@ -25,7 +25,7 @@ class Contents:
     """By optimizer: several parts of one step, as DeepSpeed makes them, count once."""
     micro_batches: int
     """Backward passes that one line asks for, if it does so several times for a step of an
-    optimizer, or there is none; 0 otherwise."""
+    optimizer, or there is none, and those of a line for the last micro-batch alone; 0 otherwise."""
     micro_batches_range: tuple[int, int]
     """The fewest and most of an iteration."""
 
@@ -208,16 +208,39 @@ def _contents(marks: RankMarks, host_ns: Nanoseconds, alike: npt.NDArray[np.bool
     most = max(passes, key=lambda key: middle[key], default=None)
     if most is None:
         return Contents(steps, 0, (0, 0))
-    return Contents(steps, middle[most], (int(counts[most].min()), int(counts[most].max())))
+    lines = [most, *(key for key in middle if _is_last_of(marks, most, key))]
+    found = np.sum([counts[key] for key in lines], axis=0)
+    return Contents(steps, int(np.median(found)), (int(found.min()), int(found.max())))
 
 
 def _accumulates(marks: RankMarks, key: tuple[str, str]) -> bool:
     """Whether a line has several backward passes for one optimizer's step; also without any."""
+    passes = _passes_between_steps(marks, key)
+    if passes is None:
+        return True
+    return bool(len(passes[passes > 0]) and np.median(passes[passes > 0]) > 1)
+
+
+def _is_last_of(marks: RankMarks, usual: tuple[str, str], key: tuple[str, str]) -> bool:
+    """Whether a line has one backward pass wherever the usual one has several before the same step:
+    that of the last micro-batch, whose gradients are exchanged.
+    """
+    if key[0] != "backward" or key == usual:
+        return False
+    passes, others = _passes_between_steps(marks, usual), _passes_between_steps(marks, key)
+    if passes is None or others is None:
+        return False
+    return bool((others == (passes > 0)).all())
+
+
+def _passes_between_steps(marks: RankMarks, key: tuple[str, str]) -> npt.NDArray[np.int64] | None:
+    """How many marks of a series there are between one optimizer's step and the next; None without
+    steps.
+    """
     ends_ns = [_times_ns(marks, other) for other in marks.series if other[0] == "optimizer"]
     if not ends_ns:
-        return True
-    passes = np.diff(np.searchsorted(_times_ns(marks, key), np.sort(np.concatenate(ends_ns))))
-    return bool(len(passes[passes > 0]) and np.median(passes[passes > 0]) > 1)
+        return None
+    return np.diff(np.searchsorted(_times_ns(marks, key), np.sort(np.concatenate(ends_ns))))
 
 
 def _per_iteration(

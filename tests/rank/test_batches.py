@@ -72,7 +72,7 @@ class CompiledFxGraph:
 """
 GUARDS = """
 class CompileContext:
-    frame_id = None
+    frame_id, frame_compile_id = None, 0
     @classmethod
     def current_compile_id(cls): return None if cls.frame_id is None else cls
 """
@@ -214,12 +214,32 @@ def test_graphs_of_one_piece_of_the_program_have_one_number(run: FakeRun) -> Non
     """For whatever sizes they were compiled; its backward pass has what the forward one kept."""
     code = """
 import torch, torch._inductor.output_code as inductor
-frames = [0, 1, 0, 0]
+context = torch._guards.CompileContext
+frames = [(0, 0), (1, 0), (0, 1), (0, 0)]
 graphs = [inductor.CompiledFxGraph(), *(inductor.CompiledFxGraph(back) for back in (0, 0, 1))]
-for torch._guards.CompileContext.frame_id, graph in zip(frames, graphs): graph.post_compile(())
+for (context.frame_id, context.frame_compile_id), graph in zip(frames, graphs):
+    graph.post_compile(())
 for graph in graphs: graph([torch.Tensor("int64", 4, 8)])
 """
     assert told(run, code) == [batch("graph", key, 4, 32) for key in ("0", "1", "0")]
+
+
+def test_graphs_that_a_piece_of_the_program_is_parted_into_have_numbers_of_their_own(
+    run: FakeRun,
+) -> None:
+    """As for DDP's buckets: one looks ids up and another judges by labels of the same samples.
+    Compiled anew they have the same numbers again.
+    """
+    code = """
+import torch, torch._inductor.output_code as inductor
+context = torch._guards.CompileContext
+context.frame_id = 0
+for context.frame_compile_id in (0, 1):
+    graphs = [inductor.CompiledFxGraph(), inductor.CompiledFxGraph()]
+    for graph in graphs: graph.post_compile(())
+    for graph in graphs: graph([torch.Tensor("int64", 4, 8)])
+"""
+    assert told(run, code) == [batch("graph", key, 4, 32) for key in ("0", "1", "0", "1")]
 
 
 def test_batches_without_gradients_are_told_until_some_have_them(run: FakeRun) -> None:

@@ -143,6 +143,22 @@ def test_micro_batches_that_vary_are_told_as_a_range(tmp_path: Path) -> None:
     assert list(iterations["micro_batches_range"]) == [1, 8]
 
 
+@pytest.mark.parametrize("last", ["9", "13"])
+def test_the_last_micro_batch_may_have_a_line_of_its_own(tmp_path: Path, last: str) -> None:
+    """As where the others are under DDP's `no_sync`."""
+    marks: list[Marker] = []
+    work: list[Span] = []
+    now_ns = 0
+    for _ in range(12):
+        for line in ("9", "9", "9", last):
+            work += [(KERNEL, now_ns + 1, now_ns + 1, now_ns + 10)] * 9
+            now_ns += 10
+            marks.append((0, now_ns, MarkerKind.BACKWARD, f"train.py:{line} main"))
+        marks += steps(0, now_ns)
+    iterations = summarise(make_run(tmp_path / "a.phr", [work], marks))["iterations"]
+    assert iterations["holds"] == "1 optimizer step, 4 micro-batches"
+
+
 def test_one_step_is_warm_up_alone(tmp_path: Path) -> None:
     """Nothing is left to report as an iteration."""
     found = find(tmp_path, steps(0, 100))
