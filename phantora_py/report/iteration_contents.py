@@ -325,6 +325,11 @@ def _between_ns(
     unequal times, which are right in the mean alone.
     """
     times_ns = times_ns[(times_ns >= host_ns[0]) & (times_ns <= host_ns[-1])]
+    # A read is no begin while the device has much of the first iteration to do: the next waits.
+    much_ns = DISAGREEMENT * float(np.median(iterations.durations_ns))
+    settled_ns = times_ns[times_ns + much_ns >= iterations.boundaries_ns[0]]
+    if len(settled_ns) > 1:
+        times_ns = settled_ns
     if len(times_ns) < 2:
         return 0, 0.0
     passed = np.searchsorted(host_ns, times_ns, side="left")

@@ -260,6 +260,20 @@ def test_a_clock_and_one_slow_iteration(tmp_path: Path) -> None:
     assert abs(clock["difference"]) < 0.05
 
 
+def test_a_clock_that_is_read_while_the_first_iteration_has_much_to_do(tmp_path: Path) -> None:
+    """The host issues what compiles for long, reads the clock and waits: the next read is late."""
+    spans: list[Span] = [(KERNEL, 10, 10, 20_000)]
+    markers: list[Marker] = [*steps(0, 90), (0, 95, MarkerKind.CLOCK_READ, "train.py:7 main")]
+    for end_ns in range(21_000, 28_000, 1000):
+        spans.append((KERNEL, end_ns - 1000, end_ns - 1000, end_ns))
+        read = (0, end_ns - 900, MarkerKind.CLOCK_READ, "train.py:7 main")
+        markers += [*steps(0, end_ns - 910), read]
+    clock = summarise(make_run(tmp_path / "a.phr", [spans], markers))["iterations"]["script_clock"]
+    assert clock is not None
+    assert clock["iteration_ns"] == 1000
+    assert clock["difference"] == 0
+
+
 def test_a_clock_that_is_read_first_late_in_a_long_iteration(tmp_path: Path) -> None:
     """As where a CUDA graph is captured before the loop: what is before the first read is not the
     clock's.
