@@ -9,8 +9,8 @@ Wants pytest and expecttest beside phantora.
 
 A test has passed, was skipped by itself, did not find the values that it expects after the program
 read some that nobody computed, has failed otherwise, or had not ended after `--limit` seconds. A
-line tells of each that has not passed: its first error, and where unknown values were read. The last
-line counts. Exit code 1 if a test has failed or hung.
+line tells of each that has not passed: its first error, and where unknown values were read. The
+last line counts. Exit code 1 if a test has failed or hung.
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ PH_EXPORT cudaError_t cudaFreeAsync(void* pointer, cudaStream_t handle) noexcept
     capture_work(stream, NodeKind::Free, [](StreamRef) {});
     return cudaSuccess;
   }
-  if (is_graph_memory(pointer)) return refused("cudaFreeAsync", kOfGraphMemory);
+  if (is_graph_memory(pointer)) return cudaSuccess;  // it stays the graph's (graph/graph_nodes.h)
   leave_pool(pointer, true);
   return free_device(pointer) ? cudaSuccess : returned(cudaErrorInvalidValue);
 }

@@ -50,9 +50,8 @@ PH_EXPORT GraphNodes root_nodes(const Graph& graph);
 PH_EXPORT GraphNodes dependents_of(const void* node);
 
 // Memory that a graph's nodes allocate. Its address holds for all launches; it is counted from here on until neither the
-// graph nor an executable of it is left. Null: no such graph, or no memory. The program cannot free it otherwise, because
-// the graph may be launched again.
-inline constexpr const char* kOfGraphMemory = "of memory that a graph has allocated";
+// graph nor an executable of it is left. Null: no such graph, or no memory. A free by the program outside the graph is
+// right and changes nothing: CUDA keeps the memory for the graph, which may be launched again.
 PH_EXPORT void* allocate_for_graph(const void* graph, int device, std::size_t bytes) noexcept;
 PH_EXPORT bool is_graph_memory(const void* pointer) noexcept;
 void forget_graph_memory(int device) noexcept;  // a reset frees it
