@@ -98,7 +98,7 @@ PH_EXPORT cudaError_t cudaFree(void* pointer) noexcept {
   Allocation allocation;
   if (!find_allocation(pointer, allocation) || allocation.device < 0) return returned(cudaErrorInvalidValue);
   wait_device(allocation.device);  // cudaFree waits for the device. Source: as streams/copies.h
-  if (is_graph_memory(pointer)) return cudaSuccess;  // it stays the graph's (graph/graph_nodes.h)
+  if (free_graph_memory(pointer)) return cudaSuccess;
   leave_pool(pointer, false);
   return free_device(pointer) ? cudaSuccess : returned(cudaErrorInvalidValue);
 }
