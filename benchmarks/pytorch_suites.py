@@ -7,15 +7,17 @@ Without a file: `DistributedTest`, which comes with the wheel (torch.testing._in
 A file is one of a checkout of the installed release, such as test/distributed/test_c10d_nccl.py.
 Wants pytest and expecttest beside phantora.
 
-A test has passed, was skipped by itself, has failed after the program read values that nobody
-computed, has failed though it read none, or had not ended after `--limit` seconds. The last line
-counts them. Exit code 1 if a test has failed for us or hung.
+A test has passed, was skipped by itself, did not find the values that it expects after the program
+read some that nobody computed, has failed otherwise, or had not ended after `--limit` seconds. A
+line tells of each that has not passed: its first error, and where unknown values were read. The
+last line counts. Exit code 1 if a test has failed or hung.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -25,6 +27,10 @@ from pathlib import Path
 from typing import Final
 
 OUTCOMES: Final = ("passed", "skipped", "values", "failed", "hung")
+# An exception where pytest, a rank's log or a traceback tells it.
+_ERROR: Final = re.compile(r"(?:E +|\[rank\d+\]:E.*?\d\] )?((?:\w+\.)*\w*(?:Error|Exception)\b.*)")
+# What the process that has started a test's processes makes of their end.
+_OF_STARTER: Final = re.compile(r"Process \d+ exited with error code|Expected exit code \d+")
 # What PyTorch's test/distributed/test_distributed_spawn.py does for its own launcher.
 DISTRIBUTED = """
 import os, tempfile
@@ -56,7 +62,8 @@ def main() -> int:
         ]
         counts: Counter[str] = Counter()
         with ThreadPoolExecutor(options.jobs) as pool:
-            found = pool.map(lambda test: run(test, options, Path(folder)), tests)
+            data_files = [Path(folder) / f"{number}.phr" for number in range(len(tests))]
+            found = pool.map(lambda test, file: run(test, file, options), tests, data_files)
             for test, (outcome, why) in zip(tests, found, strict=True):
                 counts[outcome] += 1
                 if outcome != "passed":
@@ -94,30 +101,55 @@ def collect(files: list[Path], options: argparse.Namespace, folder: Path) -> lis
     return tests
 
 
-def run(test: str, options: argparse.Namespace, folder: Path) -> tuple[str, str]:
-    """What became of a test, and the last that it said of why."""
-    data_file = folder / f"{test.rpartition('::')[2]}.phr"
-    words = phantora(options, data_file, "--tb=line", test)
+def run(test: str, data_file: Path, options: argparse.Namespace) -> tuple[str, str]:
+    """What became of a test, and why."""
+    words = phantora(options, data_file, "--tb=short", test)
     try:
         ended = subprocess.run(
-            words, cwd=folder, capture_output=True, text=True, check=False, timeout=options.limit
+            words,
+            cwd=data_file.parent,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=options.limit,
         )
     except subprocess.TimeoutExpired:
         return "hung", f"no end after {options.limit:g} s"
     if ended.returncode == 0:
         return ("skipped" if " skipped" in ended.stdout.splitlines()[-1] else "passed"), ""
-    said = [line for line in (ended.stdout + ended.stderr).splitlines() if "Error" in line]
-    why = said[-1].strip()[-200:] if said else f"exit code {ended.returncode}"
-    return ("values" if reads_unknown(data_file) else "failed"), why
+    why = first_error(ended.stdout + ended.stderr) or f"exit code {ended.returncode}"
+    sites = unknown_reads(data_file)
+    data_file.unlink(missing_ok=True)
+    return judge(why, sites)
 
 
-def reads_unknown(data_file: Path) -> bool:
-    """Whether a run's program read values that nobody had computed."""
+def first_error(output: str) -> str:
+    """What ended the run or the test first; empty if nothing says so."""
+    lines = output.splitlines()
+    ours = [line for line in lines if line.startswith(("phantora: un", "phantora: usage"))]
+    if ours:
+        return ours[0]
+    errors = [found[1] for line in lines if (found := _ERROR.match(line))]
+    told = [one for one in errors if not _OF_STARTER.search(one)]
+    return (told or errors or [""])[0]
+
+
+def judge(why: str, sites: list[str]) -> tuple[str, str]:
+    """Whether unknown values, read at `sites`, may be why a test has failed. A comparison that has
+    failed may come of them; any other error counts as ours until someone has looked at it.
+    """
+    if sites and why.startswith("AssertionError"):
+        return "values", f"{why[:160]} (unknown: {sites[0]})"
+    return "failed", why[:200]
+
+
+def unknown_reads(data_file: Path) -> list[str]:
+    """Where a run's program read values that nobody had computed."""
     words = ["phantora", "report", "--json", str(data_file)]
     told = subprocess.run(words, capture_output=True, text=True, check=False)
     if told.returncode != 0:
-        return False
-    return bool(json.loads(told.stdout)["trust"]["unknown_reads"])
+        return []
+    return [str(one["site"]) for one in json.loads(told.stdout)["trust"]["unknown_reads"]]
 
 
 if __name__ == "__main__":

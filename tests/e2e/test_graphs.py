@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from phantora_runs import PROGRAMS, Phantora, Run
@@ -52,3 +53,41 @@ def test_an_illegal_call_spoils_the_capture(phantora: Phantora) -> None:
     assert run.exit_code == 0, run.errors
     assert "operation failed due to a previous error during capture" in run.output
     assert "after it [2.0, 2.0]" in run.output
+
+
+FREED = """
+import torch
+ones = torch.ones(1 << 20, device="cuda")
+before = torch.cuda.mem_get_info()[0]
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    twice = ones * 2
+graph.replay()
+del twice
+print("held", before - torch.cuda.mem_get_info()[0] >= 4 << 20)
+graph.replay()
+del graph
+torch.cuda.synchronize()
+print("given back", before - torch.cuda.mem_get_info()[0])
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    twice = ones * 2
+graph.replay()
+del graph
+print("held", before - torch.cuda.mem_get_info()[0] >= 4 << 20)
+del twice
+torch.cuda.synchronize()
+print("given back", before - torch.cuda.mem_get_info()[0])
+"""
+
+
+def test_memory_of_a_graph_that_is_freed_outside_it(phantora: Phantora, tmp_path: Path) -> None:
+    """PyTorch's other allocator frees what a capture allocated by `cudaFreeAsync`, which ended the
+    run. The memory stays the graph's, which may be launched again, and then the program's.
+    """
+    program = tmp_path / "freed.py"
+    program.write_text(FREED)
+    run = phantora.run([], [program], {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"})
+    assert run.exit_code == 0, run.errors
+    assert "held True\ngiven back 0\n" * 2 in run.output
+    assert run.summary["trust"]["calls"]["unsupported"] == 0

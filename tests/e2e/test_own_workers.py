@@ -307,3 +307,31 @@ def test_a_suite_that_starts_its_processes(phantora: Phantora, chosen: str, ends
         kinds = Counter(one["kind"] for one in run.data.operations)
         assert (kinds["all_reduce"], kinds["all_gather"]) == (1, 1)
         assert run.summary["trust"]["calls"]["unsupported"] == 0
+
+
+HELPER = """
+import os, subprocess, sys, torch
+print(torch.ones(4, device="cuda").sum().item(), flush=True)
+code = "import torch; print(torch.full((4,), 2.0, device='cuda').sum().item())"
+command = [sys.executable, "-c", code]
+if "SHELL" in sys.argv:
+    command = ["sh", "-c", '"$0" "$@"; true', *command]
+environment = None if "NONE" in sys.argv else {**os.environ, "MORE": "1"}
+print(subprocess.run(command, env=environment, check=True).returncode, "the end", flush=True)
+"""
+
+
+@pytest.mark.parametrize("how", ["NONE", "OWN", "SHELL"])
+def test_a_helper_with_an_environment_of_its_own(
+    phantora: Phantora, tmp_path: Path, how: str
+) -> None:
+    """A program that uses a GPU starts another one that uses it, too: it is a helper, whatever
+    environment it is given, and that is told. It ended the run as a second user of the GPU.
+    """
+    program = tmp_path / "helper.py"
+    program.write_text(HELPER)
+    run = phantora.run(["--gpus", "1"], [program, how])
+    assert (run.exit_code, "0 the end" in run.output) == (0, True), run.errors
+    assert "One process per GPU is simulated" in run.errors
+    (told,) = run.summary["trust"]["unsimulated"]
+    assert (told["rank"], told["device"], told["processes"]) == (0, 0, 1)

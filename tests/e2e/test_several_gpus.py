@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -115,3 +116,31 @@ def test_ranks_that_forget_to_choose_a_gpu(failing_phantora: Phantora) -> None:
     assert found.exit_code == 5
     assert "with GPU 0 of their node; NCCL refuses that" in found.errors
     assert "torch.cuda.set_device(LOCAL_RANK)" in found.errors
+
+
+EVENTS = """
+import torch
+first, second = (torch.device("cuda", one) for one in range(2))
+events = []
+for device in (first, second):
+    with torch.cuda.device(device):
+        events.append(torch.cuda.Event(enable_timing=True))
+        events[-1].record()
+torch.cuda.current_stream(second).wait_event(events[0])
+for device in (first, second):
+    torch.cuda.synchronize(device)
+print(all(one.query() for one in events))
+try:
+    events[0].elapsed_time(events[1])
+except RuntimeError as error:
+    print(str(error).splitlines()[0])
+"""
+
+
+def test_events_of_two_gpus_have_no_time_between_them(phantora: Phantora, tmp_path: Path) -> None:
+    """Who waits for one may be on any GPU, as CUDA has it; a time between them was an answer."""
+    program = tmp_path / "events.py"
+    program.write_text(EVENTS)
+    found = phantora.run(["--gpus", "2"], [program])
+    assert found.exit_code == 0, found.errors
+    assert "True\nCUDA error: invalid resource handle" in found.output

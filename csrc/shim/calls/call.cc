@@ -73,21 +73,6 @@ std::uint32_t rank_of_use(int device) noexcept {
   return static_cast<std::uint32_t>(std::strtoul(local_rank, nullptr, 10));
 }
 
-void attach_by_use(const char* run_dir, int device) noexcept {
-  const std::uint32_t rank = rank_of_use(device);
-  if (rank >= config().ranks) {
-    fail_usage("a process has LOCAL_RANK " + std::to_string(rank) + ", and phantora run --gpus " +
-               std::to_string(config().ranks) + " has no GPU for it");
-  }
-  if (!attach_now(run_dir, rank)) {
-    fail_usage("process " + std::to_string(getpid()) + " uses GPU " + std::to_string(rank) +
-               ", which another process of the program uses; one process per GPU is simulated. Have each choose its "
-               "GPU (torch.cuda.set_device, LOCAL_RANK) before it uses one");
-  }
-  // What it starts are its helpers.
-  setenv("PHANTORA_RANK", std::to_string(rank).c_str(), 1);
-}
-
 // For the report: phantora_py/launch/unsimulated.py reads it.
 void note_unsimulated(const char* run_dir, int device) noexcept {
   const std::string path = std::string(run_dir) + "/unsimulated";
@@ -104,9 +89,33 @@ void tell_unaccounted_use(const char* run_dir, int device) noexcept {
   note_unsimulated(run_dir, device);
   const std::string text = "phantora: process " + std::to_string(getpid()) + ", which rank " +
                            std::to_string(global_rank()) + " has started, uses GPU " + std::to_string(device) +
-                           ": its work there is not simulated and takes no time. A program that starts its own "
-                           "workers runs with phantora run --gpus N instead of --ranks N\n";
+                           ": its work there is not simulated and takes no time. " +
+                           (std::getenv("PHANTORA_OWN_RANKS") != nullptr
+                                ? "One process per GPU is simulated: have it choose a GPU that no other one uses\n"
+                                : "A program that starts its own workers runs with phantora run --gpus N instead of "
+                                  "--ranks N\n");
   (void)!write(STDERR_FILENO, text.data(), text.size());
+}
+
+void attach_by_use(const char* run_dir, int device) noexcept {
+  const std::uint32_t rank = rank_of_use(device);
+  if (rank >= config().ranks) {
+    fail_usage("a process has LOCAL_RANK " + std::to_string(rank) + ", and phantora run --gpus " +
+               std::to_string(config().ranks) + " has no GPU for it");
+  }
+  if (!attach_now(run_dir, rank)) {
+    // Started with an environment that lacks what tells a rank's helpers apart, such as os.environ, which does not see
+    // what we add.
+    if (descends_from_owner()) {
+      setenv("PHANTORA_RANK", std::to_string(rank).c_str(), 1);
+      return tell_unaccounted_use(run_dir, device);
+    }
+    fail_usage("process " + std::to_string(getpid()) + " uses GPU " + std::to_string(rank) +
+               ", which another process of the program uses; one process per GPU is simulated. Have each choose its "
+               "GPU (torch.cuda.set_device, LOCAL_RANK) before it uses one");
+  }
+  // What it starts are its helpers.
+  setenv("PHANTORA_RANK", std::to_string(rank).c_str(), 1);
 }
 
 }  // namespace

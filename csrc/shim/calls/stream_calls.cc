@@ -140,11 +140,14 @@ Status destroy_event(void* event) noexcept {
   return ph::destroy_event(event) ? Status::Success : Status::InvalidHandle;
 }
 
+// Records and elapsed times are of one device; waits and queries may be of any. Source: CUDA C++ Programming Guide,
+// "Stream and Event Behavior" under "Multi-Device System".
 Status record_event(void* event, void* handle, unsigned flags) noexcept {
   Status status;
   const StreamRef stream = find(handle, check_work, status);
   if (status != Status::Success) return status;
-  if (!resolve_event(event).valid) return Status::InvalidHandle;
+  const EventRef reference = resolve_event(event);
+  if (!reference.valid || reference.device != stream.device) return Status::InvalidHandle;
   if ((flags & ~kExternal) != 0) return Status::InvalidValue;
   if (flags == kExternal) return record_in_graph(stream, event);
   if (!ph::record_event(event, stream)) return Status::InvalidHandle;
@@ -180,6 +183,7 @@ Status elapsed_time(float* milliseconds, void* start, void* end) noexcept {
   if (!first.valid || !second.valid || !first.timing || !second.timing || first.instance == 0 || second.instance == 0) {
     return Status::InvalidHandle;
   }
+  if (first.device != second.device) return Status::InvalidHandle;
   if (first.captured || second.captured) return status_of(CaptureError::CapturedEvent);
   Record question{};
   question.id = static_cast<std::uint32_t>(WaitKind::Elapsed);

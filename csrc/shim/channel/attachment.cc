@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -51,6 +52,20 @@ Channel* map_channel(const std::string& directory, std::uint32_t rank) noexcept 
 }
 
 bool is_alive(std::uint32_t pid) noexcept { return kill(static_cast<pid_t>(pid), 0) == 0 || errno == EPERM; }
+
+// 0: it has ended. A name in /proc/PID/stat may have brackets and blanks of its own.
+pid_t parent_of(pid_t pid) noexcept {
+  const int fd = open(("/proc/" + std::to_string(pid) + "/stat").c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  char text[256];
+  const ssize_t bytes = read(fd, text, sizeof text - 1);
+  close(fd);
+  if (bytes <= 0) return 0;
+  text[bytes] = '\0';
+  const char* state = std::strrchr(text, ')');
+  int parent = 0;
+  return state != nullptr && std::sscanf(state, ") %*c %d", &parent) == 1 ? parent : 0;
+}
 
 // A forked child shares the mapping but must not write to it: it only reads the clock.
 void detach_in_child() noexcept {
@@ -117,6 +132,14 @@ bool attach(const char* run_dir, std::uint32_t rank) noexcept {
   is_attached.store(true);
   if (follows(*channel)) succeed();
   return true;
+}
+
+bool descends_from_owner() noexcept {
+  const auto owner = static_cast<pid_t>(attachment.channel->owner_pid.load(std::memory_order_relaxed));
+  for (pid_t pid = getppid(); pid > 1; pid = parent_of(pid)) {
+    if (pid == owner) return true;
+  }
+  return false;
 }
 
 bool attached() noexcept { return is_attached.load(std::memory_order_relaxed); }

@@ -31,6 +31,9 @@ PH_EXPORT bool attach(const char* run_dir, std::uint32_t rank) noexcept;
 // Makes this process a child of `rank` that sees its clock and drives nothing. False: the rank is not attached.
 PH_EXPORT bool follow(const char* run_dir, std::uint32_t rank) noexcept;
 
+// Whether the process that drives the rank's GPU has started this one, which sees its clock, itself or by others.
+PH_EXPORT bool descends_from_owner() noexcept;
+
 // False in a process that does not drive a rank's GPU (the zygote, a DataLoader worker, a tool):
 // records go nowhere and waits return at once.
 PH_EXPORT bool attached() noexcept;

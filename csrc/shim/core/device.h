@@ -89,6 +89,7 @@ PH_EXPORT bool destroy_event(void* handle) noexcept;
 struct CapturedEvent;  // graph/capture.h
 struct EventRef {
   bool valid = false;
+  int device = 0;  // the current one when it was made
   bool timing = true;
   std::uint64_t instance = 0;  // the last record's instance; 0: never recorded
   StreamRef stream{};  // of the last record

@@ -81,8 +81,8 @@ PH_EXPORT CUresult cuMemFree_v2(CUdeviceptr address) noexcept {
   Allocation allocation;
   if (!find_allocation(to_pointer(address), allocation) || allocation.device < 0) return CUDA_ERROR_INVALID_VALUE;
   PH_CHECK_CAPTURE(check_unsafe_call());
-  if (is_graph_memory(to_pointer(address))) return refused("cuMemFree", kOfGraphMemory);
   wait_device(allocation.device);
+  if (free_graph_memory(to_pointer(address))) return CUDA_SUCCESS;
   return free_device(to_pointer(address)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -101,11 +101,11 @@ PH_EXPORT CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle) noexcept
   PH_CALL(cuMemFreeAsync, HostCost::Alloc);
   PH_RESOLVE_STREAM(stream, handle);
   if (capture_info(stream).status == CaptureStatus::Active) {
-    if (!is_graph_memory(to_pointer(address))) return CUDA_ERROR_INVALID_VALUE;
+    if (!free_graph_memory(to_pointer(address))) return CUDA_ERROR_INVALID_VALUE;
     capture_work(stream, NodeKind::Free, [](StreamRef) {});
     return CUDA_SUCCESS;
   }
-  if (is_graph_memory(to_pointer(address))) return refused("cuMemFreeAsync", kOfGraphMemory);
+  if (free_graph_memory(to_pointer(address))) return CUDA_SUCCESS;
   return free_device(to_pointer(address)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 

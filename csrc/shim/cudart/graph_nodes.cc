@@ -162,7 +162,7 @@ PH_EXPORT cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t* node, cudaGraph_t
                                               const cudaGraphNode_t* dependencies, std::size_t count,
                                               void* pointer) noexcept {
   PH_CALL(cudaGraphAddMemFreeNode);
-  if (!is_graph_memory(pointer)) return returned(cudaErrorInvalidValue);
+  if (!free_graph_memory(pointer)) return returned(cudaErrorInvalidValue);
   return returned("cudaGraphAddMemFreeNode",
                   calls::add_node(calls::place_of(node, graph, dependencies, count), NodeKind::Free, nullptr));
 }

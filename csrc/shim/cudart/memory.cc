@@ -97,8 +97,8 @@ PH_EXPORT cudaError_t cudaFree(void* pointer) noexcept {
   PH_CHECK_CAPTURE(check_unsafe_call());
   Allocation allocation;
   if (!find_allocation(pointer, allocation) || allocation.device < 0) return returned(cudaErrorInvalidValue);
-  if (is_graph_memory(pointer)) return refused("cudaFree", kOfGraphMemory);
   wait_device(allocation.device);  // cudaFree waits for the device. Source: as streams/copies.h
+  if (free_graph_memory(pointer)) return cudaSuccess;
   leave_pool(pointer, false);
   return free_device(pointer) ? cudaSuccess : returned(cudaErrorInvalidValue);
 }

@@ -162,11 +162,11 @@ PH_EXPORT cudaError_t cudaFreeAsync(void* pointer, cudaStream_t handle) noexcept
   PH_RESOLVE_STREAM(stream, handle);
   if (pointer == nullptr) return cudaSuccess;
   if (capture_info(stream).status == CaptureStatus::Active) {
-    if (!is_graph_memory(pointer)) return returned(cudaErrorInvalidValue);
+    if (!free_graph_memory(pointer)) return returned(cudaErrorInvalidValue);
     capture_work(stream, NodeKind::Free, [](StreamRef) {});
     return cudaSuccess;
   }
-  if (is_graph_memory(pointer)) return refused("cudaFreeAsync", kOfGraphMemory);
+  if (free_graph_memory(pointer)) return cudaSuccess;
   leave_pool(pointer, true);
   return free_device(pointer) ? cudaSuccess : returned(cudaErrorInvalidValue);
 }

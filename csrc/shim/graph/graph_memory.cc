@@ -14,6 +14,9 @@ std::mutex mutex;
 struct Allocated {
   int device;
   std::uint64_t serial;  // addresses are used again, serials are not
+  std::size_t bytes;
+  bool is_freed = false;   // within a graph or outside
+  bool is_orphan = false;  // the graph is gone
 };
 auto& allocated = *new std::unordered_map<const void*, Allocated>;
 std::uint64_t allocations = 0;
@@ -24,23 +27,29 @@ void* take(int device, std::size_t bytes, std::uint64_t& serial) noexcept {
   if (pointer == nullptr) return nullptr;
   const std::lock_guard lock(mutex);
   serial = ++allocations;
-  allocated[pointer] = {device, serial};
+  allocated[pointer] = {device, serial, bytes};
   GraphMemory& memory = memories[device];
   memory.used_bytes += bytes;
   memory.high_bytes = std::max(memory.high_bytes, memory.used_bytes);
   return pointer;
 }
 
-// Nothing, if a reset of the device has freed it since.
-void give(void* pointer, std::uint64_t serial, std::size_t bytes) noexcept {
-  {
-    const std::lock_guard lock(mutex);
-    const auto entry = allocated.find(pointer);
-    if (entry == allocated.end() || entry->second.serial != serial) return;
-    memories[entry->second.device].used_bytes -= bytes;
-    allocated.erase(entry);
-  }
-  free_device(pointer);
+// What neither a graph nor the program needs any more. Called with the lock held.
+void give_if_unused(const void* pointer) noexcept {
+  const auto entry = allocated.find(pointer);
+  if (!entry->second.is_freed || !entry->second.is_orphan) return;
+  memories[entry->second.device].used_bytes -= entry->second.bytes;
+  allocated.erase(entry);
+  free_device(const_cast<void*>(pointer));
+}
+
+// The graph and its executables are gone. Nothing, if a reset of the device has freed the memory since.
+void orphan(const void* pointer, std::uint64_t serial) noexcept {
+  const std::lock_guard lock(mutex);
+  const auto entry = allocated.find(pointer);
+  if (entry == allocated.end() || entry->second.serial != serial) return;
+  entry->second.is_orphan = true;
+  give_if_unused(pointer);
 }
 
 }  // namespace
@@ -50,7 +59,7 @@ void* allocate_for_graph(const void* handle, int device, std::size_t bytes) noex
   std::uint64_t serial = 0;
   void* pointer = graph != nullptr ? take(device, bytes, serial) : nullptr;
   if (pointer == nullptr) return nullptr;
-  graph->kept.emplace_back(pointer, [serial, bytes](void* memory) { give(memory, serial, bytes); });
+  graph->kept.emplace_back(pointer, [serial](const void* memory) { orphan(memory, serial); });
   return pointer;
 }
 
@@ -60,9 +69,13 @@ void forget_graph_memory(int device) noexcept {
   memories[device] = {};
 }
 
-bool is_graph_memory(const void* pointer) noexcept {
+bool free_graph_memory(const void* pointer) noexcept {
   const std::lock_guard lock(mutex);
-  return allocated.contains(pointer);
+  const auto entry = allocated.find(pointer);
+  if (entry == allocated.end()) return false;
+  entry->second.is_freed = true;
+  give_if_unused(pointer);
+  return true;
 }
 
 GraphMemory graph_memory(int device) noexcept {

@@ -49,12 +49,12 @@ PH_EXPORT bool remove_dependencies(const void* graph, const void* const* from, c
 PH_EXPORT GraphNodes root_nodes(const Graph& graph);
 PH_EXPORT GraphNodes dependents_of(const void* node);
 
-// Memory that a graph's nodes allocate. Its address holds for all launches; it is counted from here on until neither the
-// graph nor an executable of it is left. Null: no such graph, or no memory. The program cannot free it otherwise, because
-// the graph may be launched again.
-inline constexpr const char* kOfGraphMemory = "of memory that a graph has allocated";
+// Memory that a graph's nodes allocate. Its address holds for all launches. It is counted from here on until neither the
+// graph nor an executable of it is left and it has been freed: by a node, or by the program outside the graph, which may
+// do so before or after the graph is gone. Null: no such graph, or no memory. Source: CUDA C++ Programming Guide, "Graph
+// Memory Nodes".
 PH_EXPORT void* allocate_for_graph(const void* graph, int device, std::size_t bytes) noexcept;
-PH_EXPORT bool is_graph_memory(const void* pointer) noexcept;
+PH_EXPORT bool free_graph_memory(const void* pointer) noexcept;  // false: it is none
 void forget_graph_memory(int device) noexcept;  // a reset frees it
 struct GraphMemory {
   std::size_t used_bytes = 0;

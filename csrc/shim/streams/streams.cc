@@ -134,7 +134,7 @@ EventRef resolve_event(const void* handle) noexcept {
   EventState* event = events.get(handle);
   if (event == nullptr) return {};
   const std::lock_guard lock(event_fields);
-  return {true, event->timing, event->instance, event->stream, event->captured};
+  return {true, event->device, event->timing, event->instance, event->stream, event->captured};
 }
 
 bool record_event(void* handle, StreamRef stream) noexcept {
