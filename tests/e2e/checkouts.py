@@ -75,6 +75,17 @@ def make_tokens(folder: Path) -> None:
     )
 
 
+def make_shards(folder: Path) -> None:
+    """Tokens in llm.c's files, as modded-nanogpt downloads them: a header of 256 numbers before."""
+    chosen = random.Random(1)
+    folder.mkdir(parents=True)
+    some = numpy.array(chosen.choices(range(50257), k=100_000), dtype=numpy.uint16)
+    for name, count in (("train_000001", 4_400_000), ("val_000000", 10_490_000)):
+        header = numpy.array([20240520, 1, count, *[0] * 253], dtype=numpy.int32)
+        tokens = numpy.resize(some, count)
+        (folder / f"fineweb_{name}.bin").write_bytes(header.tobytes() + tokens.tobytes())
+
+
 def make_documents(file: Path) -> None:
     """A line of JSON for each."""
     text = make_text(200_000)

@@ -24,6 +24,7 @@ from checkouts import (
     make_documents,
     make_images,
     make_model,
+    make_shards,
     make_text,
     make_tokens,
 )
@@ -344,6 +345,20 @@ def test_build_nanogpt(sources: Sources) -> None:
     run = start(folder, ["--until-steady"], *command.split())
     assert last(run, r"dt: ([\d.]+)ms") == pytest.approx(iteration_s(run) * 1e3, rel=WITHIN)
     assert run.summary["throughput"]["tokens"]["per_iteration"] == 524_288
+
+
+def test_modded_nanogpt(sources: Sources) -> None:
+    """It is compiled under DDP, in parts, asks for tuning and steps two optimizers; 5,100 steps are
+    cut where their time has settled.
+    """
+    folder = sources.copy("modded-nanogpt")
+    make_shards(folder / "data" / "fineweb10B")
+    command = "torchrun --standalone --nproc_per_node=2 train_gpt2.py"
+    run = start(folder, ["--until-steady"], *command.split())
+    before_ms, after_ms = (float(one) for one in re.findall(r"train_time:(\d+)ms", run.output)[-2:])
+    assert after_ms - before_ms == pytest.approx(iteration_s(run) * 1e3, rel=WITHIN)
+    assert run.summary["throughput"]["tokens"]["per_iteration"] == 524_288
+    assert run.summary["iterations"]["holds"] == "2 optimizer steps, 4 micro-batches"
 
 
 def test_dlrm(sources: Sources) -> None:

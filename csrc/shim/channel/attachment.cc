@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -62,9 +61,9 @@ pid_t parent_of(pid_t pid) noexcept {
   close(fd);
   if (bytes <= 0) return 0;
   text[bytes] = '\0';
-  const char* state = std::strrchr(text, ')');
-  int parent = 0;
-  return state != nullptr && std::sscanf(state, ") %*c %d", &parent) == 1 ? parent : 0;
+  const char* name_end = std::strrchr(text, ')');  // ") S PARENT ..."
+  if (name_end == nullptr || std::strlen(name_end) < 5) return 0;
+  return static_cast<pid_t>(std::strtol(name_end + 4, nullptr, 10));
 }
 
 // A forked child shares the mapping but must not write to it: it only reads the clock.
