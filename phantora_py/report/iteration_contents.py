@@ -146,15 +146,18 @@ def describe(
     described["micro_batches"] = contents.micro_batches
     described["micro_batches_range"] = contents.micro_batches_range
     described["script_clock"] = _clock(script_clock(marks, host_ns, iterations))
-    described["steps_outside"] = _steps_outside(marks, host_ns, contents.optimizer_steps)
+    described["steps_outside"] = _steps_outside(
+        marks, host_ns, contents.optimizer_steps, is_cut=data.is_cut
+    )
     return described
 
 
 def _steps_outside(
-    marks: RankMarks, host_ns: Nanoseconds, usual: Mapping[str, int]
+    marks: RankMarks, host_ns: Nanoseconds, usual: Mapping[str, int], *, is_cut: bool
 ) -> dict[str, int]:
     """Of optimizers that a program has stepped with before the optimizer of these iterations, or
-    goes on with after it. The first iteration, and one that is not over, have as many as others.
+    goes on with after it. The first iteration, and one that is not over, have as many as others;
+    where the run was cut off, the host may be far ahead of the last one.
     """
     found = {}
     for by, name in marks.series:
@@ -163,7 +166,8 @@ def _steps_outside(
         times_ns = _times_ns(marks, (by, name))
         before, within = np.searchsorted(times_ns, host_ns[[0, -1]], side="right").tolist()
         each = usual.get(name, 0)
-        more = (part - each for part in (before, len(times_ns) - within))
+        after = 0 if is_cut else len(times_ns) - within
+        more = (part - each for part in (before, after))
         outside = sum(part for part in more if part >= max(LEAST_REPEATS, each))
         if outside:
             found[name] = outside

@@ -140,12 +140,17 @@ def _iterations(data: RunData, steps: Steps) -> Iterations:
 
 def _ended(data: RunData, rank: int, host_times: Nanoseconds) -> int:
     """How many of a rank's iterations have ended. Where a run was cut short its host may be far
-    ahead: work before a mark is done for certain if there is some after it.
+    ahead: work before a mark is done for certain if there is some after it. A run that was stopped
+    when steady knows how many had ended by then.
     """
-    if not data.is_cut_short:
+    steady = data.run.get("steady")
+    if not (data.is_cut_short or steady):
         return len(host_times)
-    issues_ns = data.spans_of(rank)["issue_ns"]
-    return int(np.searchsorted(host_times, issues_ns.max(), side="left")) if len(issues_ns) else 0
+    spans = data.spans_of(rank)
+    issues_ns = spans["issue_ns"][spans["kind"] != HOST_WAIT_SPAN]
+    last_ns = issues_ns.max() if len(issues_ns) else 0
+    ended = int(np.searchsorted(host_times, last_ns, side="left"))
+    return max(ended, min(steady["iterations"], len(host_times))) if steady else ended
 
 
 def _held_share(

@@ -91,6 +91,31 @@ def test_a_rank_that_failed_had_its_host_ahead(tmp_path: Path) -> None:
     assert find_iterations(cut).durations_ns.tolist() == [100, 100]
 
 
+def test_iterations_without_work_are_set_apart(tmp_path: Path) -> None:
+    """They take no time, of which no share is communication."""
+    work: list[Span] = [
+        (KERNEL, issue_ns, 10 * issue_ns, 10 * issue_ns + 90) for issue_ns in range(5, 120, 10)
+    ]
+    whole = make_run(tmp_path / "a.phr", [work], steps(0, *range(10, 160, 10)))
+    assert "3 iterations do other work" in apart_text(summarise(whole)["iterations"], 0)
+
+
+@pytest.mark.parametrize("known", [2, 4])
+def test_a_rank_that_was_stopped_when_steady_had_its_host_ahead(tmp_path: Path, known: int) -> None:
+    """It also waited for its device then. What had ended by then counts, though nothing follows."""
+    work: list[Span] = [
+        (KERNEL, issue_ns, 10 * issue_ns, 10 * issue_ns + 90) for issue_ns in range(5, 40, 10)
+    ]
+    work.append((HOST_WAIT, 85, 85, 440))
+    marks = steps(0, *range(10, 100, 10))
+    steady = {"iterations": known, "median_ns": 100, "time_ns": 440}
+    stopped = make_run(tmp_path / "stopped.phr", [work], marks, run={"steady": steady})
+    assert find_iterations(stopped).durations_ns.tolist() == [100] * (max(known, 3) - 1)
+    iterations = summarise(stopped)["iterations"]
+    assert apart_text(iterations, 0) == ""
+    assert iterations["steps_outside"] == {}
+
+
 @pytest.mark.parametrize(
     ("rollout_ns", "said"), [(900, ": with them the mean is 300 ns"), (110, "below")]
 )

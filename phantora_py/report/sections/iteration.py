@@ -151,7 +151,8 @@ def apart_text(iterations: IterationSummary, usual_ns: int) -> str:
 def _communication(iterations: IterationSummary, usual_ns: int) -> str:
     """What steps that synchronise replicas now and then have beside the others."""
     apart = iterations["apart"]
-    share = sum(one["communication_ns"] for one in apart) / sum(one["duration_ns"] for one in apart)
+    duration_ns = max(1, sum(one["duration_ns"] for one in apart))
+    share = sum(one["communication_ns"] for one in apart) / duration_ns
     usual = usual_ns / max(1.0, float(np.mean(iterations["per_iteration_ns"])))
     return f", {percent_text(share)} of it communication" if share > usual + DISAGREEMENT else ""
 
