@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from .triton_spread import Spread, spread_of
 from .triton_values import Known, Mask, Sum, Tile, Value, calculated, either, of_two, text
 
 MOST_PARAMETERS = 64
@@ -80,7 +81,8 @@ def block_work(code: str) -> BlockWork | None:
 
     A loop's last turn has what the loop's end leaves of it. Of two branches it is the one that does
     more, where the data decides. What is kept in the cache for a second look counts once; what
-    blocks load in common, as often as it differs; what all load, as a norm's weights, not at all.
+    blocks load in common, or for several elements, as often as it differs; what all load, as a
+    norm's weights, not at all.
     """
     _, found, function = code.partition("tt.func ")
     if not found or _OTHER_WAYS.search(code):
@@ -139,10 +141,11 @@ class _Reader:
     """Goes through a function line by line."""
 
     def __init__(self, head: str, axes: frozenset[str]) -> None:
-        parameters = enumerate(_PARAMETER.findall(head))
+        parameters = _PARAMETER.findall(head)
         self.known: dict[str, Known] = {
-            name: f"p{number}" for number, (name, integer) in parameters if integer
+            name: f"p{number}" for number, (name, integer) in enumerate(parameters) if integer
         }
+        self.spreads = dict.fromkeys((name for name, _ in parameters), Spread())
         # Of the grid: those that the code looks at, and those that a name may depend on.
         self.axes = axes
         self.axes_of: dict[str, frozenset[str]] = {}
@@ -244,10 +247,36 @@ class _Reader:
             value = of_two(name.removeprefix("arith.") + predicate, first, second)
         if value is not None:
             self.known[result] = value
+        if (spread := self._spread(name, operands, value)) is not None:
+            self.spreads[result] = spread
         if name in _MADE_OF:
             self.made_of[result] = operands[0]
         if name == "tt.splat":
             self.splats.add(result)
+
+    def _spread(self, name: str, operands: list[str], value: Known | None) -> Spread | None:
+        """`value`: of the operation."""
+        if name == "arith.constant":
+            return Spread() if value is not None else None
+        if name == "tt.get_program_id":
+            return Spread(1, frozenset({str(value)}), 1)
+        if isinstance(value, Tile) and name == "tt.make_range":
+            return Spread(value.extent, step=0 if value.start else 1)
+        constants = [self.known.get(one) for one in operands[1:2]]
+        number = next((one for one in constants if isinstance(one, int)), None)
+        return spread_of(name, [self.spreads.get(one) for one in operands], number)
+
+    def _share(self, pointer: str, elements: int, axes: frozenset[str]) -> Value:
+        """Of what blocks along these axes of the grid load, what is not loaded for another element,
+        too.
+        """
+        spread = self.spreads.get(pointer)
+        if spread is None:
+            return 1
+        share: Value = spread.count / elements
+        for one in sorted(axes - spread.axes):
+            share = calculated("/", share, f"n{one}")
+        return calculated("min", 1, share)
 
     def _move(self, is_load: bool, operands: list[str], rest: str) -> None:
         if (moved := _MOVED.search(rest)) is None:
@@ -267,8 +296,11 @@ class _Reader:
             *(mask if isinstance(mask, Mask) else ()),
             *(f"1 / n{one}" for one in sorted(others)),
         ]
+        elements = _elements(moved["extents"] or "")
+        if is_load:
+            factors.append(self._share(pointer, elements, self._axes(operands)))
         bits = re.search(r"\d+", moved["type"])
-        size = _elements(moved["extents"] or "") * max(1.0, int(bits[0]) / 8 if bits else 1.0)
+        size = elements * max(1.0, int(bits[0]) / 8 if bits else 1.0)
         moves, again, *_ = self.regions[-1].does
         moves.put(size, factors)
         if is_load and self.loaded.setdefault(self._start(pointer), loop) not in {0, loop}:
@@ -289,6 +321,7 @@ class _Reader:
         """Regions beside each other have the same names for other things."""
         for name in names:
             self.known.pop(name, None)
+            self.spreads.pop(name, None)
             self.made_of.pop(name, None)
             self.splats.discard(name)
 

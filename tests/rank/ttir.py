@@ -33,7 +33,8 @@ def access(name: str, of: str = "%in", index: str = "%start", how: str = "evict_
     return f"""\
       %{name}_b = tt.splat {of} : !tt.ptr<{kind}> -> {tensor}
       %{name}_o = tt.splat {index} : i32 -> tensor<2048xi32>
-      %{name}_p = tt.addptr %{name}_b, %{name}_o : {tensor}, tensor<2048xi32>
+      %{name}_i = arith.addi %{name}_o, %range : tensor<2048xi32>
+      %{name}_p = tt.addptr %{name}_b, %{name}_i : {tensor}, tensor<2048xi32>
       %{name} = tt.load %{name}_p, %mask, %cst \
 {{cachePolicy = #tt.cache_policy<cache_modifier = none, eviction_policy = {how}>}} : {tensor}
 """
