@@ -21,7 +21,7 @@ _LEAVES = {"arith.remsi", "arith.remui"}
 class Spread(NamedTuple):
     """At most so many different integers."""
 
-    count: float = 1
+    number: float = 1
     axes: frozenset[str] = frozenset()
     """Of the grid: so many in each of the blocks along these."""
     step: int = 0
@@ -30,7 +30,7 @@ class Spread(NamedTuple):
     @property
     def is_one(self) -> bool:
         """The same in all blocks."""
-        return self.count == 1 and not self.axes
+        return self.number == 1 and not self.axes
 
 
 def spread_of(name: str, operands: list[Spread | None], constant: int | None) -> Spread | None:
@@ -48,7 +48,7 @@ def spread_of(name: str, operands: list[Spread | None], constant: int | None) ->
         return None
     if name == "arith.muli" and (first.is_one or second.is_one):
         many = second if first.is_one else first
-        return Spread(many.count, many.axes, many.step * (constant or 0))
+        return Spread(many.number, many.axes, many.step * (constant or 0))
     return _added(first, second) if name in _ADDS else None
 
 
@@ -56,15 +56,17 @@ def _added(first: Spread, second: Spread) -> Spread | None:
     if first.axes & second.axes:
         return None
     low, high = sorted((first, second), key=lambda one: one.step)
-    is_even = low.step > 0 and not low.axes and high.step == low.count * low.step
-    return Spread(first.count * second.count, first.axes | second.axes, low.step if is_even else 0)
+    is_even = low.step > 0 and not low.axes and high.step == low.number * low.step
+    return Spread(
+        first.number * second.number, first.axes | second.axes, low.step if is_even else 0
+    )
 
 
 def _divided(many: Spread, by: int) -> Spread:
     if many.step == 1:
-        count = many.count / by
-        return Spread(count if many.axes else max(1, count), many.axes, 1)
-    return Spread(many.count, many.axes, many.step // by if many.step % by == 0 else 0)
+        number = many.number / by
+        return Spread(number if many.axes else max(1, number), many.axes, 1)
+    return Spread(many.number, many.axes, many.step // by if many.step % by == 0 else 0)
 
 
 def _left(many: Spread, by: int) -> Spread | None:
@@ -72,5 +74,5 @@ def _left(many: Spread, by: int) -> Spread | None:
     if by > _MOST_KEPT:
         return None
     step = many.step if many.step and by % many.step == 0 else 0
-    count = by // step if step else by
-    return Spread(count if many.axes else min(count, many.count), frozenset(), step)
+    number = by // step if step else by
+    return Spread(number if many.axes else min(number, many.number), frozenset(), step)

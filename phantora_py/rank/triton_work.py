@@ -262,8 +262,8 @@ class _Reader:
             return Spread(1, frozenset({str(value)}), 1)
         if isinstance(value, Tile) and name == "tt.make_range":
             return Spread(value.extent, step=0 if value.start else 1)
-        constants = [self.known.get(one) for one in operands[1:2]]
-        number = next((one for one in constants if isinstance(one, int)), None)
+        second = self.known.get(operands[1]) if len(operands) > 1 else None
+        number = second if isinstance(second, int) else None
         return spread_of(name, [self.spreads.get(one) for one in operands], number)
 
     def _share(self, pointer: str, elements: int, axes: frozenset[str]) -> Value:
@@ -273,7 +273,7 @@ class _Reader:
         spread = self.spreads.get(pointer)
         if spread is None:
             return 1
-        share: Value = spread.count / elements
+        share: Value = spread.number / elements
         for one in sorted(axes - spread.axes):
             share = calculated("/", share, f"n{one}")
         return calculated("min", 1, share)
