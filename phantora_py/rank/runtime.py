@@ -50,7 +50,7 @@ from .triton_kernels import (
     lock_in_workers,
     share_cache,
 )
-from .untuned_graphs import COMPILE, compile_untuned
+from .untuned_graphs import GRAPH_COMPILER, compile_untuned
 from .watchdogs import Watchdogs
 
 OPTIMIZER_STEP = 1  # MarkerKind in sim_server/records/schema.py
@@ -115,7 +115,7 @@ def _hook(shim: ctypes.CDLL) -> _Runtime:
     after_import(CACHE_FOLDERS, share_cache)
     after_import(CONFIG, compile_in_place)
     after_import(WORKERS, lock_in_workers)
-    after_import(COMPILE, functools.partial(compile_untuned, shim))
+    after_import(GRAPH_COMPILER, functools.partial(compile_untuned, shim))
     after_import("mpi4py.MPI", refuse_alone)
     after_import(ELASTIC_AGENT, tell_of_restarts)
     for name, action in {

@@ -12,7 +12,7 @@ from typing import Any
 
 from .caveats import tell_caveat
 
-COMPILE = "torch._inductor.compile_fx"
+GRAPH_COMPILER = "torch._inductor.compile_fx"
 # Of Inductor's configuration.
 _OPTIONS = (
     *("max_autotune", "max_autotune_pointwise", "max_autotune_gemm"),
@@ -21,7 +21,7 @@ _OPTIONS = (
 
 
 def compile_untuned(shim: ctypes.CDLL, module: ModuleType) -> None:
-    """Unless a GPU measures what the program launches. `module`: Inductor's COMPILE.
+    """Unless a GPU measures what the program launches. `module`: Inductor's GRAPH_COMPILER.
 
     The outer function makes the key that the result is stored under; the inner one also compiles
     what is left until the first backward pass, under the options of its own.
