@@ -15,7 +15,7 @@ Values of tensors do not. So a rank that waits for them is asleep only if no ran
 host, which the server alone knows.
 
 **Who has gone.** A host that is switched off, or a link that is cut, says nothing. So agents and
-server say something every second, if only that they are there: an empty message of parcels.
+server say something twice a second, if only that they are there: an empty message of parcels.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from collections.abc import Iterable, Sequence
 from sim_server import simulation_pb2 as messages
 from sim_server.access.agents import AgentLink, Agents
 
-SIGN_OF_LIFE_S = 1.0
-SILENCE_S = 4.0
+SIGN_OF_LIFE_S = 0.5
+SILENCE_S = 3.0
 """After that the other side has gone (assumed: longer than a busy machine says nothing)."""
 
 

@@ -18,11 +18,11 @@ def make_authority(directory: Path, name: str) -> None:
     _openssl(directory, *words, "-keyout", f"{name}.key", "-out", f"{name}.pem")
 
 
-def make_certificate(directory: Path, name: str, authority: str) -> Tls:
+def make_certificate(directory: Path, name: str, authority: str, address: str = "127.0.0.1") -> Tls:
     """For this machine, of an authority in the same directory."""
     words = ["req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}"]
     _openssl(directory, *words, "-keyout", f"{name}.key", "-out", f"{name}.csr")
-    (directory / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
+    (directory / "names").write_text(f"subjectAltName=DNS:localhost,IP:{address}\n")
     words = ["x509", "-req", "-in", f"{name}.csr", "-days", "2", "-CAcreateserial"]
     words += ["-CA", f"{authority}.pem", "-CAkey", f"{authority}.key", "-extfile", "names"]
     _openssl(directory, *words, "-out", f"{name}.pem")

@@ -68,7 +68,7 @@ def test_a_child_is_as_a_new_program(tmp_path: Path) -> None:
         "open": 4,  # and the list itself
         "leads": True,
         "signals": [signal.SIG_DFL, signal.SIG_IGN],
-        "blocked": [],
+        "blocked": [str(one) for one in signal.pthread_sigmask(signal.SIG_BLOCK, ())],
         "shown": ["a name", "-x"],
     }
 
