@@ -21,8 +21,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/plan"))
 from placement_tasks import random_tables, task
 
+from phantora_py.advice.confirm import confirm
 from phantora_py.plan.baselines import baselines
-from phantora_py.plan.confirm import confirm
 from phantora_py.plan.curves import Curves, measure
 from phantora_py.plan.model import PlanModel
 from phantora_py.plan.sharding_plan import to_json
@@ -87,7 +87,7 @@ def _run(model: PlanModel, choices: Sequence[Choice]) -> list[float]:
         file = Path(folder) / "tables.json"
         content = {"tables": [dict(table.spec) for table in model.tables]}
         file.write_text(json.dumps(content), encoding="utf-8")
-        options = ["--cluster=a100", f"--ranks={_RANKS}", f"--gpus-per-node={_RANKS}"]
+        options = {"cluster": "a100", "ranks": _RANKS, "gpus-per-node": _RANKS}
         found = confirm(plans, file, model.batch, options)
     return [one["median_ns"] for one in found]
 

@@ -5,21 +5,25 @@
 
 FOLDER has `training_llmfoundry_mpt.csv` and `training_nanotron.csv`; they are not part of the
 repository. The programs are our own, written after those that were measured (`train_mpt.py`,
-`train_nanotron.py`); each is run as it was published, and nothing is tuned to a run. `--write` puts
-the tables into docs/accuracy-training.md.
+`train_nanotron.py`); each is run as it was published, and nothing is tuned to a run. `--engine`
+says where, as for `phantora sweep`. `--write` puts the tables into docs/accuracy-training.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
+import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 from page import PAGE, lines, write
 from predict import Predictions
-from published import BUILT_IN, read_runs, sample
+from published import BUILT_IN, Run, read_runs, sample
 from spread import Outcome
+
+from phantora_py.sweep.engines import ENGINES
+from phantora_py.sweep.results import Results
 
 
 def main() -> int:
@@ -40,37 +44,47 @@ def main() -> int:
     parser.add_argument(
         "--no-new", action="store_true", help="leave out runs that FILE has no prediction of"
     )
+    parser.add_argument(
+        "--engine", choices=list(ENGINES), default="local", help="where to run, as for a sweep"
+    )
+    parser.add_argument("--jobs", type=int, metavar="N", help="at most so many at a time")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="DIR",
+        help="of data files and logs, which hosts of an engine share; default: temporary",
+    )
     parser.add_argument("--write", action="store_true", help=f"into docs/{PAGE.name}")
     options = parser.parse_args()
     if options.folder is not None and not options.folder.is_dir():
         print(f"{options.folder} is no folder", file=sys.stderr)
         return 2
+    runs = [run for run in _runs(options) if options.only in run.family]
+    predictions = Predictions(options.keep)
+    if not options.no_new:
+        with ExitStack() as stack:
+            temporary = options.output or stack.enter_context(tempfile.TemporaryDirectory())
+            results = Results(Path(temporary))
+            predictions.simulate(runs, results, ENGINES[options.engine](results, options.jobs))
+    found = [(run, predictions.of(run)) for run in runs]
+    outcomes = [Outcome(run, one) for run, one in found if one is not None]
+    left_out = [run for run, one in found if one is None]
+    if outcomes:
+        tables = lines(outcomes, left_out)
+        print("\n".join(tables))
+        if options.write:
+            write(tables)
+    return 1 if left_out and not options.no_new else 0
+
+
+def _runs(options: argparse.Namespace) -> list[Run]:
+    """Those that are built in, and the sample of the folder."""
     runs = list(BUILT_IN)
     if options.folder is not None:
         chosen = sample(list(read_runs(options.folder)), options.gpus, options.every)
         known = {run.key for run in runs}
         runs += [run for run in chosen if run.key not in known]
-    predictions = Predictions(options.keep)
-    outcomes, left_out, failed = [], [], 0
-    for run in runs:
-        if options.only not in run.family:
-            continue
-        if options.no_new and not predictions.has(run):
-            left_out.append(run)
-            continue
-        try:
-            outcomes.append(Outcome(run, predictions.of(run)))
-        except subprocess.CalledProcessError as error:
-            failed += 1
-            print(f"{run.key}: {error}\n{error.stderr}", file=sys.stderr)
-            continue
-        print(f"{run.key}: {outcomes[-1].error:+.0%}", file=sys.stderr)
-    if outcomes:
-        found = lines(outcomes, left_out)
-        print("\n".join(found))
-        if options.write:
-            write(found)
-    return 1 if failed else 0
+    return runs
 
 
 if __name__ == "__main__":

@@ -1,22 +1,25 @@
-"""What `phantora run` says of a published run."""
+"""What `phantora run` says of published runs, which an engine of `phantora sweep` carries out."""
 
 from __future__ import annotations
 
 import json
 import math
-import subprocess
 import sys
-import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from published import HERE, Run
 
+import phantora_py as phantora
+from phantora_py.launch import fork_servers
 from phantora_py.report.certainty import WHOLE_TRAINING
+from phantora_py.sweep.engines.engine import Engine
+from phantora_py.sweep.plan import Configuration, configured
+from phantora_py.sweep.results import Result, Results
+from phantora_py.sweep.runner import run_all
 
-_PHANTORA = str(Path(sys.executable).with_name("phantora"))
-STEPS = 2  # the first is warm-up; with a fixed time for each call all others are alike
+STEPS = 2  # the first is warm-up; the second is as all others but for counted host time
 
 
 @dataclass(frozen=True)
@@ -49,53 +52,74 @@ class Predictions:
                 key = held.pop("key")
                 self._known[key] = Prediction(**held)
 
-    def has(self, run: Run) -> bool:
-        """Whether it was simulated before."""
-        return run.key in self._known
+    def of(self, run: Run) -> Prediction | None:
+        """None if it was not simulated."""
+        return self._known.get(run.key)
 
-    def of(self, run: Run) -> Prediction:
-        """Raises: subprocess.CalledProcessError if the simulation fails."""
-        if run.key not in self._known:
-            found = self._known[run.key] = predict(run)
-            if self._path is not None:
-                with self._path.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps({"key": run.key, **asdict(found)}) + "\n")
-        return self._known[run.key]
+    def simulate(self, runs: Sequence[Run], results: Results, engine: Engine) -> None:
+        """Those that are not known yet. Of one that fails the reason is printed."""
+        left = {run.key: run for run in runs if run.key not in self._known}
+        with fork_servers.offered():
+            ended = _carry_out([_configuration(run) for run in left.values()], results, engine)
+            scaled = {
+                key: _scaled(left[key], data) for key, data in ended.items() if left[key].scales
+            }
+            ended_scaled = _carry_out(list(scaled.values()), results, engine)
+        for key, data in ended.items():
+            if key in scaled and key not in ended_scaled:
+                continue
+            self._keep(key, _prediction(data, ended_scaled.get(key, data)))
+
+    def _keep(self, key: str, found: Prediction) -> None:
+        self._known[key] = found
+        if self._path is not None:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"key": key, **asdict(found)}) + "\n")
 
 
-def predict(run: Run) -> Prediction:
-    """Runs it. Raises: subprocess.CalledProcessError if the simulation fails."""
+def _configuration(run: Run) -> Configuration:
     script, *options = run.program
-    with tempfile.TemporaryDirectory() as folder:
-        first, second = f"{folder}/run.phr", f"{folder}/scaled.phr"
-        summary = as_is = _summary(
-            *("run", "--cluster", run.cluster, "--ranks", str(run.gpus), *run.folding),
-            *("--host-time", "fixed", "-o", first, "--"),
-            *(sys.executable, str(HERE / script), *options, "--steps", str(STEPS)),
-        )
-        if run.scales:
-            scales = [word for scale in run.scales for word in ("--scale-kernel", scale)]
-            summary = _summary("resimulate", first, "-o", second, *scales)
-    interval, breakdown = summary["trust"]["interval"], summary["breakdown_ns"]
-    whole_ns = sum(
-        breakdown[name]
-        for name in ("compute", "exposed_communication", "waiting_for_ranks", "host", "idle")
-    )
+    command = [sys.executable, str(HERE / script), *options, "--steps", str(STEPS)]
+    where = {"cluster": run.cluster, "ranks": run.gpus, **run.folding}
+    return configured(run.key, command, {f"run.{name}": value for name, value in where.items()})
+
+
+def _scaled(run: Run, data: Path) -> Configuration:
+    """The same with the kernels of the software of its time."""
+    scales = [word for scale in run.scales for word in ("--scale-kernel", scale)]
+    return configured(run.key, ["phantora", "resimulate", str(data), *scales], {})
+
+
+def _carry_out(plan: Sequence[Configuration], results: Results, engine: Engine) -> dict[str, Path]:
+    """The data files of those that ended well, by name."""
+
+    def tell(number: int, result: Result | None) -> None:
+        if result is not None:
+            how = f"failed: {result.message}" if result.exit_code else f"{result.wall_s:.0f} s"
+            print(f"{plan[number].name}: {how}", file=sys.stderr)
+
+    ended = run_all(plan, results, engine, retry=True, tell=tell)
+    return {one.name: one.data for one in ended if one.exit_code == 0 and one.data is not None}
+
+
+def _prediction(as_is_data: Path, data: Path) -> Prediction:
+    """`data`: with the kernels of the software of the time, if there is a run of these."""
+    as_is, found = (phantora.open(path) for path in (as_is_data, data))
+    interval, breakdown = found.summary["trust"]["interval"], found.summary["breakdown_ns"]
+    host_ns, exposed_ns = breakdown["host"], breakdown["exposed_communication"]
+    assert interval is not None
+    assert host_ns is not None
+    assert exposed_ns is not None
+    assert found.iteration_ns is not None
+    assert as_is.iteration_ns is not None
     classes = [one for one in interval["classes"] if one["class"] != WHOLE_TRAINING]
     return Prediction(
-        seconds=summary["iterations"]["median_ns"] / 1e9,
-        as_is_s=as_is["iterations"]["median_ns"] / 1e9,
+        seconds=found.iteration_ns / 1e9,
+        as_is_s=as_is.iteration_ns / 1e9,
         shorter=math.hypot(*(one["shorter"] for one in classes)),
         longer=math.hypot(*(one["longer"] for one in classes)),
-        host_share=breakdown["host"] / whole_ns,
-        exposed_share=breakdown["exposed_communication"] / whole_ns,
-        memory_gib=as_is["memory"]["peak_reserved_bytes"][0] / 2**30,
+        host_share=host_ns / found.iteration_ns,
+        exposed_share=exposed_ns / found.iteration_ns,
+        memory_gib=as_is.summary["memory"]["peak_reserved_bytes"][0] / 2**30,
         classes={one["class"]: one["share"] for one in classes},
     )
-
-
-def _summary(command: str, *arguments: str) -> dict[str, Any]:
-    full = [_PHANTORA, command, "--quiet", "--json", *arguments]
-    output = subprocess.run(full, check=True, capture_output=True, text=True).stdout
-    found: dict[str, Any] = json.loads(output[output.index("{\n") :])
-    return found

@@ -6,7 +6,7 @@ The measurements are not part of the repository but for four, which are built in
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,9 +27,9 @@ MESH = ("pp", "dp", "tp")
 
 @dataclass(frozen=True)
 class Run:
-    """A measured run. `folding`: options with which ranks that do the same are one process.
-    `scales`: kernels that took so many times as long in the software of the time, by pattern, with
-    `phantora resimulate`.
+    """A measured run. `folding`: options of `phantora run`, with which ranks that do the same are
+    one process. `scales`: kernels that took so many times as long in the software of the time, by
+    pattern, with `phantora resimulate`.
     """
 
     family: str
@@ -42,7 +42,7 @@ class Run:
     accumulate: int
     cluster: str
     program: tuple[str, ...]
-    folding: tuple[str, ...]
+    folding: Mapping[str, str]
     seconds: float
     memory_gib: float | None = None
     scales: tuple[str, ...] = ()
@@ -91,7 +91,7 @@ def mpt(
         cluster=_MPT_CLUSTERS[gpu],
         program=program,
         # Shards of FSDP1 begin anywhere in a parameter, so ranks have other small kernels.
-        folding=("--fold", "1", "--witness", "0"),
+        folding={"fold": "1", "witness": "0"},
         seconds=sequence * batch * accumulate / tokens_per_s_per_gpu,
         scales=TRITON_FLASH_1,
     )
@@ -154,7 +154,7 @@ def _nanotron(row: dict[str, str]) -> Run:
         accumulate=accumulate,
         cluster=_NANOTRON_CLUSTER,
         program=program,
-        folding=("--fold", "dp,tp", "--witness", "1", "--mesh", mesh) if has_equal_ranks else (),
+        folding={"fold": "dp,tp", "witness": "1", "mesh": mesh} if has_equal_ranks else {},
         seconds=sequence
         * batch
         * accumulate

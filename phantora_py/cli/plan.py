@@ -8,14 +8,15 @@ from typing import Any
 
 from rich.console import Console
 
+from phantora_py.advice.confirm import confirm
 from phantora_py.plan.baselines import baselines
-from phantora_py.plan.confirm import confirm
 from phantora_py.plan.curves import measure
 from phantora_py.plan.model import Machine, PlanModel
 from phantora_py.plan.search import METHODS, Choice, search
 from phantora_py.plan.sharding_plan import from_json, to_json
 from phantora_py.plan.summary import summarise
 from phantora_py.plan.tables import read_tables
+from phantora_py.sweep.engines import ENGINES
 from phantora_py.text.tables import Column, print_table, table_console
 from phantora_py.text.units import amount_text, duration_text, percent_text, size_text
 from sim_server.cluster import Cluster, Layout, gpu_of_node, load_cluster, place
@@ -69,6 +70,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--confirm", type=int, default=0, metavar="K", help="also run the best K plans as programs"
     )
+    how.add_argument(
+        "--engine",
+        choices=list(ENGINES),
+        default="local",
+        help="where to run them, as for a sweep",
+    )
     output = parser.add_argument_group("output")
     output.add_argument("-o", "--output", type=Path, metavar="FILE", help="the sharding plan")
     output.add_argument(
@@ -103,7 +110,7 @@ def run(options: argparse.Namespace) -> int:
         write_file(options.output, content.encode(), "--output")
     if options.confirm:
         summary["confirmed"] = confirm(
-            plans, options.tables, options.batch, _run_options(options, layout)
+            plans, options.tables, options.batch, _run_options(options, layout), options.engine
         )
     if options.json:
         print(json.dumps(summary, indent=1))
@@ -160,12 +167,12 @@ def _plan(
     return to_json(model.tables, placed, layout.gpus_per_node, options.module)
 
 
-def _run_options(options: argparse.Namespace, layout: Layout) -> list[str]:
-    return [
-        f"--cluster={options.cluster}",
-        f"--ranks={layout.ranks}",
-        f"--gpus-per-node={layout.gpus_per_node}",
-    ]
+def _run_options(options: argparse.Namespace, layout: Layout) -> dict[str, Any]:
+    return {
+        "cluster": options.cluster,
+        "ranks": layout.ranks,
+        "gpus-per-node": layout.gpus_per_node,
+    }
 
 
 def _print(options: argparse.Namespace, summary: Mapping[str, Any]) -> None:

@@ -39,7 +39,16 @@ RUN_OPTIONS = (
         "cache",
         "host-gaps",
     ),
-    *("expert-load", "unsupported", "memory-kinds", "modules", "fold", "mesh", "witness"),
+    *(
+        "expert-load",
+        "lookups",
+        "unsupported",
+        "memory-kinds",
+        "modules",
+        "fold",
+        "mesh",
+        "witness",
+    ),
 )
 """Of `phantora run`: those that a sweep may set."""
 

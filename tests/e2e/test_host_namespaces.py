@@ -84,7 +84,8 @@ def on(hosts: Hosts, directory: Path) -> tuple[list[str], dict[str, str], list[s
 
 def test_equal_to_one_host(phantora: Phantora, hosts: Hosts, tmp_path: Path) -> None:
     """The whole history of the run."""
-    program = [EXAMPLES / "train_gpt_fsdp.py", "--layers", "2", "--steps", "3", "--batch", "2"]
+    script = EXAMPLES / "train_gpt_fsdp.py"
+    program = [str(script), "--layers", "2", "--steps", "3", "--batch", "2"]
     nodes = ["--nodes", "3", "--gpus-per-node", "1"]
     options, environment, prefix = on(hosts, tmp_path)
     one = phantora.run(nodes, program)
@@ -102,7 +103,7 @@ def test_a_cable_is_pulled(
     """The run ends soon and names a host; on each of them nothing is left."""
     options, environment, prefix = on(hosts, tmp_path)
     options += ["--nodes", "3", "--gpus-per-node", "1"]
-    program = [PROGRAMS / "failing.py", "never"]
+    program = [str(PROGRAMS / "failing.py"), "never"]
     process, _ = failing_phantora.start(options, program, environment, prefix)
     with process:
         assert process.stdout is not None

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from phantora_py.advice.confirm import program_tables
 from phantora_py.cli import main
-from phantora_py.plan.confirm import program_tables
 from phantora_py.plan.options import option
 from phantora_py.plan.sharding_plan import from_json, to_json
 from phantora_py.plan.tables import Table, read_tables
