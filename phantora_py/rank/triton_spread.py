@@ -11,8 +11,9 @@ from typing import NamedTuple
 # So many numbers come again while a cache still has what they address (assumed: 4 MiB of f32, of
 # which an A100 has ten times as many).
 _MOST_KEPT = 1 << 20
-_SAME = {"tt.splat", "tt.broadcast", "tt.expand_dims", "tt.bitcast"}
-_SAME |= {"arith.extsi", "arith.extui", "arith.trunci"}
+# Each element of what these make is that of their operand.
+SAME = {"tt.splat", "tt.broadcast", "tt.expand_dims", "tt.bitcast"}
+SAME |= {"arith.extsi", "arith.extui", "arith.trunci"}
 _ADDS = {"arith.addi", "tt.addptr"}
 _DIVIDES = {"arith.divsi", "arith.divui"}
 _LEAVES = {"arith.remsi", "arith.remui"}
@@ -38,7 +39,7 @@ def spread_of(name: str, operands: list[Spread | None], constant: int | None) ->
     known.
     """
     first, second = (*operands, None, None)[:2]
-    if first is None or name in _SAME:
+    if first is None or name in SAME:
         return first
     if name in _DIVIDES | _LEAVES:
         if constant is None or constant <= 0:

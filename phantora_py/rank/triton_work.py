@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from .triton_spread import Spread, spread_of
+from .triton_spread import SAME, Spread, spread_of
 from .triton_values import Known, Mask, Sum, Tile, Value, calculated, either, of_two, text
 
 MOST_PARAMETERS = 64
@@ -40,9 +40,6 @@ _FACTORS = re.compile(r": tensor<((?:\d+x)+)(\w+)> \* tensor<(?:\d+x)*(\d+)x\w+>
 _PRODUCT_TIMES = {"f8": 0.5, "i8": 0.5, "f16": 1.0, "bf16": 1.0, "f32": 2.0}
 _FLOATS = re.compile(r"tensor<((?:\d+x)+)b?f\d")
 _LABEL = re.compile(r"\^(\w+)")
-# Each element of what these make is that of their operand.
-_SAME = {"tt.splat", "tt.broadcast", "tt.expand_dims"}
-_SAME |= {"arith.extsi", "arith.extui", "arith.trunci"}
 # These make pointers of their first operand.
 _MADE_OF = {"tt.addptr", "tt.bitcast", "tt.splat", "tt.broadcast", "tt.expand_dims"}
 _COMPUTES = re.compile(r"arith\.(?!constant)|math\.|tt\.(reduce$|scan$|extern_elementwise)")
@@ -240,7 +237,7 @@ class _Reader:
             self.axes_of[result] = frozenset({value})
         elif name == "tt.get_num_programs":
             value = f"n{rest.split(maxsplit=1)[0]}"
-        elif name in _SAME:
+        elif name in SAME:
             value = first
         elif name.startswith("arith."):
             predicate = f" {rest.split(',', maxsplit=1)[0].strip()}" if name == "arith.cmpi" else ""

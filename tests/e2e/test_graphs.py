@@ -58,26 +58,30 @@ def test_an_illegal_call_spoils_the_capture(phantora: Phantora) -> None:
 FREED = """
 import torch
 ones = torch.ones(1 << 20, device="cuda")
+
+def captured():
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        twice = ones * 2
+    graph.replay()
+    return graph, twice
+
+def taken():
+    torch.cuda.synchronize()
+    return before - torch.cuda.mem_get_info()[0]
+
 before = torch.cuda.mem_get_info()[0]
-graph = torch.cuda.CUDAGraph()
-with torch.cuda.graph(graph):
-    twice = ones * 2
-graph.replay()
+graph, twice = captured()
 del twice
-print("held", before - torch.cuda.mem_get_info()[0] >= 4 << 20)
+print("held", taken() >= 4 << 20)
 graph.replay()
 del graph
-torch.cuda.synchronize()
-print("given back", before - torch.cuda.mem_get_info()[0])
-graph = torch.cuda.CUDAGraph()
-with torch.cuda.graph(graph):
-    twice = ones * 2
-graph.replay()
+print("given back", taken())
+graph, twice = captured()
 del graph
-print("held", before - torch.cuda.mem_get_info()[0] >= 4 << 20)
+print("held", taken() >= 4 << 20)
 del twice
-torch.cuda.synchronize()
-print("given back", before - torch.cuda.mem_get_info()[0])
+print("given back", taken())
 """
 
 
