@@ -35,7 +35,10 @@ def main() -> int:
     parser.add_argument("folder", type=Path, nargs="?", help="of the measurements")
     parser.add_argument("--gpus", type=int, default=32, help="at most; default: 32")
     parser.add_argument(
-        "--every", type=int, default=13, help="take every so many of a family; default: 13"
+        "--every",
+        type=int,
+        default=13,
+        help="take every so many of a family but MPT's; default: 13",
     )
     parser.add_argument("--only", default="", help="families whose name has this")
     parser.add_argument(

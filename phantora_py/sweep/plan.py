@@ -29,26 +29,10 @@ Values = dict[str, Any]
 """By name; those of the tables `run` and `env` with that before a point."""
 
 RUN_OPTIONS = (
-    *("cluster", "ranks", "gpus", "nodes", "gpus-per-node", "host-time", "host-tensors", "network"),
-    *(
-        "values-threshold",
-        "stall-limit",
-        "memory-limit",
-        "until-steady",
-        "iteration",
-        "cache",
-        "host-gaps",
-    ),
-    *(
-        "expert-load",
-        "lookups",
-        "unsupported",
-        "memory-kinds",
-        "modules",
-        "fold",
-        "mesh",
-        "witness",
-    ),
+    *("cluster", "ranks", "gpus", "nodes", "gpus-per-node", "fold", "mesh", "apart", "witness"),
+    *("host-time", "host-gaps", "cpu", "host-tensors", "values-threshold", "cache", "network"),
+    *("expert-load", "lookups", "unsupported", "until-steady", "iteration", "stall-limit"),
+    *("memory-limit", "memory-kinds", "modules"),
 )
 """Of `phantora run`: those that a sweep may set."""
 
