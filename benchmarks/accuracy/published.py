@@ -21,7 +21,7 @@ _MPT_CLUSTERS = {
 }
 _NANOTRON_CLUSTER = str(CLUSTERS / "p5.toml")
 GPUS_PER_NODE = 8
-MPT = "MPT"
+MPT, SEVERAL = "MPT", "several nodes"
 # Of nanotron's ranks, outermost first.
 MESH = ("pp", "dp", "tp")
 
@@ -79,7 +79,7 @@ def mpt(
         *("--accumulate", str(accumulate)),
         *(["--checkpoint"] if checkpoint else []),
     )
-    on = gpu.partition("-SXM")[0] if gpus <= GPUS_PER_NODE else "several nodes"
+    on = gpu.partition("-SXM")[0] if gpus <= GPUS_PER_NODE else SEVERAL
     return Run(
         family=f"{MPT}, {on}",
         model=f"MPT-{model}",
@@ -165,13 +165,14 @@ def _nanotron(row: dict[str, str]) -> Run:
     )
 
 
-def sample(runs: list[Run], gpus: int, every: int) -> list[Run]:
-    """On so many GPUs at most, all of MPT and every so many of each other family, in the tables'
-    order: a choice that knows no result. Most runs of MPT take seconds, the others minutes.
+def sample(runs: list[Run], gpus: int, every: int | None) -> list[Run]:
+    """On so many GPUs at most, every so many of each family, in the tables' order: a choice that
+    knows no result. None: all of MPT on several nodes, every fourth on one, every 13th of nanotron,
+    as long as they take to simulate.
     """
     chosen: list[Run] = []
     for family in dict.fromkeys(run.family for run in runs):
         fitting = [run for run in runs if run.family == family and run.gpus <= gpus]
-        step = 1 if family.startswith(MPT) else every
+        step = every or (1 if family.endswith(SEVERAL) else 4 if family.startswith(MPT) else 13)
         chosen += fitting[step // 2 :: step] or fitting[:1]
     return chosen
