@@ -162,9 +162,9 @@ def test_tensors_are_given_to_python_where_the_program_gets_them(
     phantora: Phantora, garbage: list[str]
 ) -> None:
     """Not those that PyTorch hands to a kernel of ours, nor what ours gets from PyTorch's, also if
-    garbage is collected meanwhile. An optimizer's step on lists took three to eight times as long.
+    garbage is collected meanwhile. A step of Adam on lists took twice as long.
     """
-    program = [PROGRAMS / "list_operators.py", "8", *garbage]
+    program: list[str | Path] = [PROGRAMS / "list_operators.py", "8", *garbage]
     run = phantora.run(["--ranks", "1", "--host-time", "counted"], program)
     assert run.exit_code == 0, run.errors
     assert run.data.host_gaps["counted"]["works"]["wrap"]["times"] == int(run.output)
