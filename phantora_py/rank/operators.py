@@ -37,7 +37,7 @@ class Operators:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # some releases warn of what we want
             options = {"with_keyset": True, "allow_override": True}
-            self._library.impl(name, make(usual), self._device, **options)
+            self._library.impl(name, kernel_of(make(usual)), self._device, **options)
 
 
 class SelectedOperators:
@@ -79,7 +79,7 @@ class SelectedOperators:
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            self._library.impl(name, kernel, "BackendSelect", with_keyset=True)
+            self._library.impl(name, kernel_of(kernel), "BackendSelect", with_keyset=True)
 
     def _key_of(self, device: Any) -> Any:
         """The dispatch key of a new tensor's device."""
@@ -94,6 +94,17 @@ def replaceable(
     """The way in which this release's kernels can be replaced."""
     has_kernels = hasattr(torch.library, "get_kernel")
     return (Operators if has_kernels else SelectedOperators)(torch, device, namespace)
+
+
+def kernel_of(ours: Kernel) -> Kernel:
+    """`ours` as PyTorch calls it. Host time knows this function by its name: PyTorch gives every
+    tensor to Python for it, which its own kernel does not need (csrc/shim/counting).
+    """
+
+    def in_its_place(*arguments: Any, **options: Any) -> Any:
+        return ours(*arguments, **options)
+
+    return in_its_place
 
 
 def overload(torch: ModuleType, name: str, namespace: str = "aten") -> Any:

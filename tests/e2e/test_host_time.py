@@ -157,6 +157,19 @@ def test_counted_launches_cost_what_the_processor_takes(phantora: Phantora, tmp_
     assert shares[0] > 0.9
 
 
+@pytest.mark.parametrize("garbage", [[], ["GARBAGE"]])
+def test_tensors_are_given_to_python_where_the_program_gets_them(
+    phantora: Phantora, garbage: list[str]
+) -> None:
+    """Not those that PyTorch hands to a kernel of ours, nor what ours gets from PyTorch's, also if
+    garbage is collected meanwhile. A step of Adam on lists took twice as long.
+    """
+    program: list[str | Path] = [PROGRAMS / "list_operators.py", "8", *garbage]
+    run = phantora.run(["--ranks", "1", "--host-time", "counted"], program)
+    assert run.exit_code == 0, run.errors
+    assert run.data.host_gaps["counted"]["works"]["wrap"]["times"] == int(run.output)
+
+
 @pytest.mark.parametrize("model", ["fixed", "counted"])
 def test_what_shares_a_launch_is_one_collective(phantora: Phantora, model: str) -> None:
     """NCCL's sends and receives of one all-to-all take the host no longer than its one call does,

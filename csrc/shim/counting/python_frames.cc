@@ -27,6 +27,7 @@ using Evaluate = Object*(void* thread, void* frame, int throws);
 enum class Rule : std::uint8_t {
   Counted,
   NotItself,  // what it calls counts
+  Kernel,  // ours in the place of one of PyTorch's: what that does counts, but not that Python calls it
   LeftOut,  // nothing that it calls counts either
 };
 
@@ -52,6 +53,7 @@ constexpr RuleOf kRules[] = {
     {"/_weakrefset.py", "_remove", Rule::LeftOut},
     {"/weakref.py", nullptr, Rule::LeftOut},
     {"/phantora_py/calibrate/", nullptr, Rule::Counted},  // a program
+    {"/phantora_py/rank/operators.py", "in_its_place", Rule::Kernel},
     {"/phantora_py/", nullptr, Rule::NotItself},
     {"<frozen importlib", nullptr, Rule::LeftOut},
     {"<frozen zipimport", nullptr, Rule::LeftOut},
@@ -233,7 +235,14 @@ void begin_with(const Code& code) {
 
 Object* evaluate(void* thread, void* frame, int throws) {
   Code* const code = code_of(frame);
-  if (code->rule == Rule::NotItself) return next_evaluate(thread, frame, throws);
+  const bool is_for_kernel = code->rule == Rule::Counted && thread_work.kernels != 0;
+  if (code->rule == Rule::NotItself || is_for_kernel) return next_evaluate(thread, frame, throws);
+  if (code->rule == Rule::Kernel) {
+    begin_kernel();
+    Object* const result = next_evaluate(thread, frame, throws);
+    end_kernel();
+    return result;
+  }
   if (code->rule == Rule::LeftOut) {
     begin_left_out();
     Object* const result = next_evaluate(thread, frame, throws);

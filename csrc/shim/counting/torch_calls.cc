@@ -56,7 +56,7 @@ extern "C" {
 PH_EXPORT void* _ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE(void* result, int scope) {
   static constinit TorchFunction<void*(void*, int)> next{"libtorch_cpu.so",
                                                          "_ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE"};
-  if (scope == kFunction) ph::count(ph::Work::Dispatch);
+  if (scope == kFunction) ph::count_dispatch();
   else if (scope == kBackwardFunction) ph::count(ph::Work::Node);
   return next()(result, scope);
 }
@@ -86,19 +86,19 @@ PH_EXPORT void* _ZN5torch15PythonArgParser9raw_parseEP7_objectS2_S2_PS2_(void* r
                                                                          void* args, void* kwargs, void* parsed) {
   static constinit TorchFunction<void*(void*, void*, void*, void*, void*, void*)> next{
       "libtorch_python.so", "_ZN5torch15PythonArgParser9raw_parseEP7_objectS2_S2_PS2_"};
-  ph::count(ph::Work::Binding);
+  ph::count_python(ph::Work::Binding);
   return next()(result, parser, self, args, kwargs, parsed);
 }
 
 // PyObject* THPVariable_Wrap(const at::TensorBase&), and the same of a tensor that is given away.
 PH_EXPORT void* _Z16THPVariable_WrapRKN2at10TensorBaseE(void* tensor) {
   static constinit TorchFunction<void*(void*)> next{"libtorch_python.so", "_Z16THPVariable_WrapRKN2at10TensorBaseE"};
-  ph::count(ph::Work::Wrap);
+  ph::count_wrap();
   return next()(tensor);
 }
 PH_EXPORT void* _Z16THPVariable_WrapON2at10TensorBaseE(void* tensor) {
   static constinit TorchFunction<void*(void*)> next{"libtorch_python.so", "_Z16THPVariable_WrapON2at10TensorBaseE"};
-  ph::count(ph::Work::Wrap);
+  ph::count_wrap();
   return next()(tensor);
 }
 }

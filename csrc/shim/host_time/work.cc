@@ -33,6 +33,13 @@ Told told(const char* name, const LoopSum& sum, std::uint64_t each_ps) {
   return {name, sum.value(), static_cast<std::int64_t>(times * each_ps / kPicoPerNano)};
 }
 
+void settle_open() noexcept {
+  if (thread_work.left_out == 0 && is_driver()) {
+    for (std::size_t i = 0; i < kWorks; ++i) due[i] += thread_work.open[i];
+  }
+  thread_work.open = {};
+}
+
 }  // namespace
 
 std::int64_t LoopSum::value() const noexcept {
@@ -40,13 +47,14 @@ std::int64_t LoopSum::value() const noexcept {
   return ended_iterations.load(std::memory_order_relaxed) > 1 ? all - first_.load(std::memory_order_relaxed) : all;
 }
 
-void forget_work() noexcept { thread_work.open = {}; }
+void forget_work() noexcept {
+  thread_work.open = {};
+  thread_work.wraps = 0;
+}
 
 void settle_work() noexcept {
-  if (thread_work.left_out == 0 && is_driver()) {
-    for (std::size_t i = 0; i < kWorks; ++i) due[i] += thread_work.open[i];
-  }
-  forget_work();
+  count_wraps_so_far();
+  settle_open();
 }
 
 WorkCounts take_due() noexcept { return std::exchange(due, {}); }
@@ -56,14 +64,15 @@ void begin_work() noexcept {
   due = {};
 }
 
+// Garbage may be collected while a kernel of ours is given its tensors: whose these are is not known yet.
 void begin_left_out() noexcept {
-  settle_work();
-  ++thread_work.left_out;
+  settle_open();
+  if (thread_work.left_out++ == 0) thread_work.kept_wraps = thread_work.wraps;
 }
 
 void end_left_out() noexcept {
   forget_work();
-  --thread_work.left_out;
+  if (--thread_work.left_out == 0) thread_work.wraps = thread_work.kept_wraps;
 }
 
 void add_function(CountedFunction* function) noexcept {

@@ -51,6 +51,10 @@ struct ThreadWork {
   WorkCounts open{};
   OpenCall* call = nullptr;  // the innermost that is counted
   std::uint32_t left_out = 0;  // within so many things that do not count, our own code among them
+  // Tensors given to Python since the last operator began: its results, or what a kernel of ours is called with.
+  std::uint64_t wraps = 0;
+  std::uint64_t kept_wraps = 0;  // those before what is left out
+  std::uint32_t kernels = 0;  // within so many kernels of ours
 };
 
 // Of the calling thread.
@@ -59,6 +63,29 @@ extern PH_EXPORT constinit thread_local ThreadWork thread_work;
 inline void count(Work work, std::uint64_t times = 1) noexcept {
   thread_work.open[static_cast<std::size_t>(work)] += times;
 }
+
+// What only Python asks for, where the kernels of PyTorch that ours stand for run no Python.
+inline void count_python(Work work, std::uint64_t times = 1) noexcept {
+  if (thread_work.kernels == 0) count(work, times);
+}
+inline void count_wrap() noexcept {
+  if (thread_work.kernels == 0) ++thread_work.wraps;
+}
+inline void count_wraps_so_far() noexcept {
+  count(Work::Wrap, thread_work.wraps);
+  thread_work.wraps = 0;
+}
+inline void count_dispatch() noexcept {
+  count_wraps_so_far();
+  count(Work::Dispatch);
+}
+
+// Around a kernel of ours in the place of one of PyTorch's, which gets its tensors without Python.
+inline void begin_kernel() noexcept {
+  thread_work.wraps = 0;
+  ++thread_work.kernels;
+}
+inline void end_kernel() noexcept { --thread_work.kernels; }
 
 // What is open becomes due, or is forgotten.
 PH_EXPORT void settle_work() noexcept;

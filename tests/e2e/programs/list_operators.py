@@ -1,0 +1,32 @@
+"""Operators on lists, which phantora has kernels of its own for. Prints how many tensors it made.
+
+    list_operators.py STEPS [GARBAGE]
+
+With GARBAGE the interpreter collects garbage all the time.
+"""
+
+import gc
+import sys
+
+import torch
+
+LENGTH = 50
+
+
+def main() -> None:
+    steps, collects = int(sys.argv[1]), "GARBAGE" in sys.argv
+    unknown = [torch.randn(300, 300, device="cuda") for _ in range(LENGTH)]
+    known = [torch.ones(8, device="cuda") for _ in range(LENGTH)]
+    if collects:
+        gc.set_threshold(1)
+    for _ in range(steps):
+        torch._foreach_mul_(unknown, 0.5)
+        torch._foreach_mul_(known, 0.5)
+        torch._foreach_add_(unknown, unknown)
+        torch._foreach_sqrt(unknown)
+    torch.cuda.synchronize()
+    print(2 * LENGTH + steps * LENGTH)
+
+
+if __name__ == "__main__":
+    main()
