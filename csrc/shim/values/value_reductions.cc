@@ -305,6 +305,7 @@ bool apply_concatenation(const ConcatenationRule& rule, const LaunchShape& shape
   const std::size_t inputs = shape.grid[1];
   if (inputs > rule.capacity) return false;
   const Concatenation of(rule, arguments);
+  if (!is_device_pointer(of.destination(0, 0))) return false;
   std::size_t pieces = 0;
   for (std::size_t i = 0; i < inputs; ++i) {
     if (of.elements(i) == 0) continue;
