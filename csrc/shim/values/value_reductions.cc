@@ -305,7 +305,6 @@ bool apply_concatenation(const ConcatenationRule& rule, const LaunchShape& shape
   const std::size_t inputs = shape.grid[1];
   if (inputs > rule.capacity) return false;
   const Concatenation of(rule, arguments);
-  if (!is_device_pointer(of.destination(0, 0))) return false;
   std::size_t pieces = 0;
   for (std::size_t i = 0; i < inputs; ++i) {
     if (of.elements(i) == 0) continue;
@@ -313,6 +312,7 @@ bool apply_concatenation(const ConcatenationRule& rule, const LaunchShape& shape
     pieces += of.is_one_piece(i) ? 1 : of.units(i) / of.run_units(i);
   }
   if (pieces > kMostElements) {
+    if (!is_device_pointer(of.destination(0, 0))) return false;
     forget_reached({at<const void*>(arguments[0], 0)});
     return true;
   }
