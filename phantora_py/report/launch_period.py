@@ -86,15 +86,24 @@ def _is_better(one: Repetition, covered_ns: int, other: Repetition, needed_ns: i
 
 
 def _likely_lags(sequence: Integers) -> list[int]:
-    """Distances between neighbours of equal value, those of rare values first; shorter first."""
+    """Distances between neighbours of equal value, and from one long pause of a value to the next,
+    those of rare values first; shorter first.
+    """
     values, counts = np.unique(sequence, return_counts=True)
     lags: dict[int, None] = {}
     for value in values[np.argsort(counts, kind="stable")]:
         places = np.flatnonzero(sequence == value)
         if len(places) < LEAST_REPEATS:
             continue
-        distances, often = np.unique(np.diff(places), return_counts=True)
+        gaps = np.diff(places)
+        distances, often = np.unique(gaps, return_counts=True)
         lags[int(distances[np.argmax(often)])] = None
+        # An iteration that has each of its launches several times has them in groups.
+        repeated = distances[often >= LEAST_REPEATS - 1]
+        if len(repeated) > 1:
+            apart = np.diff(places[:-1][gaps == repeated[-1]])
+            distances, often = np.unique(apart, return_counts=True)
+            lags[int(distances[np.argmax(often)])] = None
         if len(places) % 2 == 0:  # twice in each
             lags[int(places[2] - places[0])] = None
         if len(lags) >= _MOST_LAGS:

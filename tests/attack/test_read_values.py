@@ -56,6 +56,17 @@ def test_pinned_memory_hides_no_write(phantora: Phantora) -> None:
     assert run.summary["trust"]["synthetic_reads"] == 3
 
 
+def test_tensors_in_pinned_memory_hide_no_write(phantora: Phantora) -> None:
+    """What the host finds in a tensor of the device that lies there is right or counted."""
+    run = phantora.run(["--ranks", "1"], [PROGRAMS / "pinned_tensors.py"])
+    assert run.exit_code == 0, run.errors
+    found = dict(line.split(": ") for line in run.output.splitlines() if line.startswith("after "))
+    wrong = [name for name, is_right in found.items() if is_right == "wrong"]
+    assert len(found) == 8
+    assert len(wrong) < len(found)
+    assert run.summary["trust"]["synthetic_reads"] >= len(wrong)
+
+
 def test_kernels_write_through_addresses_in_unknown_memory(phantora: Phantora) -> None:
     """An address that the program has made a number on the device may be in any memory there."""
     pytest.importorskip("torch", minversion="2.9")  # compiles kernels

@@ -30,6 +30,15 @@ static void check_directions(unsigned char* a, unsigned char* b, cudaStream_t st
   CHECK(memcmp(pinned, sent, BYTES) == 0);
   OK(cudaMemcpyAsync(sent, b, BYTES, cudaMemcpyDeviceToHost, stream)); /* to pageable memory: waits */
   CHECK(memcmp(pinned, sent, BYTES) == 0);
+  /* Pinned memory has an address on the device, too. */
+  memset(pinned, 0, BYTES);
+  OK(cudaMemcpyAsync(pinned, b, BYTES, cudaMemcpyDeviceToDevice, stream));
+  OK(cudaStreamSynchronize(stream));
+  CHECK(memcmp(pinned, sent, BYTES) == 0);
+  pinned[0] = 99;
+  OK(cudaMemcpy(a, pinned, BYTES, cudaMemcpyDeviceToDevice));
+  OK(cudaMemcpy(sent, a, BYTES, cudaMemcpyDeviceToHost));
+  CHECK(memcmp(pinned, sent, BYTES) == 0);
   OK(cudaFreeHost(pinned));
 }
 

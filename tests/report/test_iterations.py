@@ -406,6 +406,15 @@ def test_what_repeats_for_longest() -> None:
     assert (found.begin, found.length, found.count) == (20, 1, 20)
 
 
+def test_an_iteration_may_have_each_of_its_launches_several_times() -> None:
+    """As evolution strategies do: six tries, then a decay of each of four parameters."""
+    tries = [*(1, 1, 1, 1), *(2, 2, 2, 2), *(3, 4, 3), *(5, 5, 5, 5)] * 6
+    sequence = np.array([*([7] * 4), *(tries + [6] * 4) * 20])
+    found = find_repetition(sequence, np.full(len(sequence), 100))
+    assert found is not None
+    assert (found.length, found.count) == (len(tries) + 4, 20)
+
+
 def test_weights_that_are_copied_before_a_loop_are_no_iterations(tmp_path: Path) -> None:
     """They may take longer than all that an inference loop does after them."""
     spans: list[Span] = [(COPY, n * 1000, n * 1000, n * 1000 + 1000) for n in range(40)]

@@ -42,6 +42,7 @@ UNARY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "divide_scalar": lambda x: x / 4,
     "negate": lambda x: -x,
     "absolute": lambda x: x.abs(),
+    "flags_of_any_byte": lambda x: x.view(torch.uint8).view(torch.bool).float(),
     "equal_scalar": lambda x: x == 2,
     "unequal_scalar": lambda x: x != 2,
     "greater_scalar": lambda x: x > 2,

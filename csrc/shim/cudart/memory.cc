@@ -14,11 +14,17 @@ namespace {
 // The direction that the program names must fit what the pointers are; the pointers decide, as with unified addressing.
 bool is_direction(cudaMemcpyKind kind) noexcept { return kind >= cudaMemcpyHostToHost && kind <= cudaMemcpyDefault; }
 
+// Pinned memory has an address on the device, too.
+bool is_on_device(const void* pointer) noexcept {
+  Allocation allocation;
+  return is_device_pointer(pointer) || (find_allocation(pointer, allocation) && allocation.device < 0);
+}
+
 bool direction_fits(cudaMemcpyKind kind, const void* destination, const void* source) noexcept {
   switch (kind) {
-    case cudaMemcpyHostToDevice: return is_device_pointer(destination);
-    case cudaMemcpyDeviceToHost: return is_device_pointer(source);
-    case cudaMemcpyDeviceToDevice: return is_device_pointer(destination) && is_device_pointer(source);
+    case cudaMemcpyHostToDevice: return is_on_device(destination);
+    case cudaMemcpyDeviceToHost: return is_on_device(source);
+    case cudaMemcpyDeviceToDevice: return is_on_device(destination) && is_on_device(source);
     case cudaMemcpyHostToHost:
     case cudaMemcpyDefault: return true;
   }

@@ -316,13 +316,17 @@ std::size_t told_bytes(const Parameter& parameter, void* const* arguments) {
   return parameter.offset + sizeof(void*) * parameter.count;
 }
 
+void add_pointer(const void* pointer, std::vector<const void*>& device, std::vector<const void*>& pinned) {
+  (may_be_pinned(pointer) ? pinned : device).push_back(pointer);
+}
+
 void add_operands(const Parameter& parameter, const void* argument, Reached& reached) {
   for (std::uint16_t i = 0; i < parameter.count; ++i) {
     const void* operand = pointer_at(argument, parameter.offset + sizeof(void*) * i);
-    if (i < parameter.outputs) reached.written.push_back(operand);
-    else reached.inputs.push_back(extent_of(operand));
+    if (i >= parameter.outputs) reached.inputs.push_back(extent_of(operand));
+    else add_pointer(operand, reached.written, reached.pinned);
   }
-  reached.outputs += parameter.outputs;
+  reached.outputs = reached.written.size();
 }
 
 // The functor of an elementwise kernel may have pointers of its own, but not to the kernel's inputs.
@@ -362,7 +366,7 @@ void add_words(const void* argument, std::size_t bytes, Reached& reached) {
 bool add_list(const SizeReader& reader, const LaunchShape& shape, const void* argument, Reached& reached) {
   const auto tensors = listed_tensors(reader, shape, argument);
   auto& reaches = reader.kind == SizeReader::Kind::Concatenation ? reached.read : reached.written;
-  reaches.insert(reaches.end(), tensors.begin(), tensors.end());
+  for (const void* tensor : tensors) add_pointer(tensor, reaches, reached.pinned);
   return !tensors.empty();
 }
 
@@ -386,10 +390,6 @@ void join_halves(Reached& reached) {
     if (!is_device_pointer(reinterpret_cast<const void*>(upper)) || !is_in_use(upper, std::size_t{1} << 32)) continue;
     for (const std::uint32_t low : reached.halves) add_word(reinterpret_cast<const void*>(upper | low), reached);
   }
-}
-
-void add_pointer(const void* pointer, std::vector<const void*>& device, std::vector<const void*>& pinned) {
-  (may_be_pinned(pointer) ? pinned : device).push_back(pointer);
 }
 
 void add_parameters(const ReachPlan& plan, const LaunchShape& shape, void* const* arguments, Reached& reached) {

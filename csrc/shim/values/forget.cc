@@ -104,17 +104,19 @@ void forget_pinned(std::span<const void* const> written, std::span<const void* c
     return capture_values([to, from] { forget_pinned(to, from); });
   }
   std::vector<const void*> reached;
-  const auto look_into = [&reached](const void* pointer, bool writes) {
+  std::size_t written_bytes = 0;  // by one launch, whatever of its parameters say so
+  const auto look_into = [&](const void* pointer, bool writes) {
     Allocation allocation;
     if (!find_allocation(pointer, allocation) || allocation.device >= 0) return;
     const std::size_t bytes = allocation.base + allocation.bytes - reinterpret_cast<std::uintptr_t>(pointer);
     const auto words = read_own_memory(pointer, std::min(bytes, kMostPinnedBytes));
     each_device_pointer(reinterpret_cast<const char*>(words.data()), words.size(),
                         [&reached](const void* inner) { reached.push_back(inner); });
-    if (writes) record_synthetic(bytes);
+    if (writes) written_bytes = std::max(written_bytes, bytes);
   };
   for (const void* pointer : written) look_into(pointer, true);
   for (const void* pointer : read) look_into(pointer, false);
+  if (written_bytes != 0) record_synthetic(written_bytes);
   forget_reached(reached);
 }
 

@@ -120,9 +120,11 @@ Number load(Scalar type, const void* from) noexcept {
   Number number;
   with_type(type, [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    T value;
+    std::conditional_t<std::is_same_v<T, bool>, std::uint8_t, T> value;
     std::memcpy(&value, from, sizeof value);
-    if constexpr (std::is_integral_v<T>) number = whole(static_cast<std::int64_t>(value));
+    // A flag seen through another type may be any byte. Source: c10/util/Load.h.
+    if constexpr (std::is_same_v<T, bool>) number = whole(value != 0);
+    else if constexpr (std::is_integral_v<T>) number = whole(static_cast<std::int64_t>(value));
     else if constexpr (std::is_floating_point_v<T>) number = real(value);
     else number = real(static_cast<float>(value));
   });

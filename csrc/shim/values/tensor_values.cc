@@ -7,6 +7,7 @@
 
 #include "shim/channel/rank.h"
 #include "shim/core/config.h"
+#include "shim/core/device.h"
 #include "shim/values/kept_addresses.h"
 #include "shim/values/value_queue.h"
 #include "shim/values/values.h"
@@ -164,21 +165,22 @@ PH_EXPORT void ph_write_values(void* data, std::uint64_t element_bytes, std::uin
       return true;
     });
   }
-  ph::enqueue_value(
-      [data, is_dense, tensor = std::move(tensor), kept = std::move(kept), is_chosen = std::move(is_chosen)] {
-        auto* to = static_cast<unsigned char*>(data);
-        if (is_dense) ph::known_now().add(to, kept.size());
-        const unsigned char* from = kept.data();
-        each_element(tensor, [&, element = std::size_t{0}](std::size_t offset) mutable {
-          if (is_chosen[element++]) {
-            std::memcpy(to + offset, from, tensor.element_bytes);
-            if (!is_dense) ph::known_now().add(to + offset, tensor.element_bytes);
-          }
-          from += tensor.element_bytes;
-          return true;
-        });
-      },
-      {{data, extent, true}});
+  const auto write = [data, is_dense, tensor = std::move(tensor), kept = std::move(kept),
+                      is_chosen = std::move(is_chosen)] {
+    auto* to = static_cast<unsigned char*>(data);
+    if (is_dense) ph::known_now().add(to, kept.size());
+    const unsigned char* from = kept.data();
+    each_element(tensor, [&, element = std::size_t{0}](std::size_t offset) mutable {
+      if (is_chosen[element++]) {
+        std::memcpy(to + offset, from, tensor.element_bytes);
+        if (!is_dense) ph::known_now().add(to + offset, tensor.element_bytes);
+      }
+      from += tensor.element_bytes;
+      return true;
+    });
+  };
+  if (ph::is_device_pointer(data)) ph::enqueue_value(write, {{data, extent, true}});
+  else ph::enqueue_host_write(data, data, extent, write);  // pinned
 }
 
 // Whether the first byte may be known: a quick no.

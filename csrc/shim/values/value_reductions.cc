@@ -312,6 +312,7 @@ bool apply_concatenation(const ConcatenationRule& rule, const LaunchShape& shape
     pieces += of.is_one_piece(i) ? 1 : of.units(i) / of.run_units(i);
   }
   if (pieces > kMostElements) {
+    if (!is_device_pointer(of.destination(0, 0))) return false;
     forget_reached({at<const void*>(arguments[0], 0)});
     return true;
   }

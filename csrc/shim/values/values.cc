@@ -77,16 +77,6 @@ void read_late_synthetic() noexcept {
   if (synthetic_bytes != 0) record_synthetic(synthetic_bytes);
 }
 
-// `source`: what it reads; may be the destination itself. It is noted only once it is queued: another thread that
-// drains the queue in between would take it for done.
-void enqueue_host_write(void* destination, const void* source, std::size_t bytes,
-                        std::function<void()> operation) noexcept {
-  enqueue_value(std::move(operation), {{source, bytes, false}, {destination, bytes, true}});
-  const std::lock_guard lock(issue.mutex);
-  issue.written_later.add(destination, bytes);
-  ++issue.host_writes;
-}
-
 // Pinned memory is read in its turn on the stream: a function of the host that is queued before may write it.
 bool is_written_later(const void* source, std::size_t bytes) noexcept {
   {
@@ -263,8 +253,11 @@ void mark_unwritten(const void* pointer, std::size_t bytes) noexcept {
 }
 
 void mark_unknown(const void* pointer, std::size_t bytes) noexcept {
-  if (!any_known() || !attached()) return;
+  if (!attached()) return;
+  const bool is_pinned = may_be_pinned(pointer);
+  if (!is_pinned && !any_known()) return;
   if (call_is_captured()) return capture_values([=] { mark_unknown(pointer, bytes); });
+  if (is_pinned) return record_synthetic(bytes);
   forget_freed(pointer, bytes);
 }
 
@@ -321,6 +314,14 @@ void enqueue_exchange(std::function<bool()> operation, Touches touches) noexcept
   if (!attached()) return;
   start_value_thread();
   enqueue_value_operation(std::move(operation), Needs::Peers, std::move(touches));
+}
+
+void enqueue_host_write(void* destination, const void* source, std::size_t bytes,
+                        std::function<void()> operation) noexcept {
+  enqueue_value(std::move(operation), {{source, bytes, false}, {destination, bytes, true}});
+  const std::lock_guard lock(issue.mutex);
+  issue.written_later.add(destination, bytes);
+  ++issue.host_writes;
 }
 
 void drain_values() noexcept {

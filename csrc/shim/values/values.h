@@ -20,6 +20,7 @@
 namespace ph {
 
 PH_EXPORT void mark_known(const void* pointer, std::size_t bytes) noexcept;
+// Of pinned memory, which the host reads without a call, it counts as read back.
 PH_EXPORT void mark_unknown(const void* pointer, std::size_t bytes) noexcept;
 // New memory that the program has not written and may never look at: reads of it are not counted.
 PH_EXPORT void mark_unwritten(const void* pointer, std::size_t bytes) noexcept;
@@ -64,6 +65,10 @@ using Touches = std::vector<Touch>;
 // not call functions of this header; they use known_now() of value_queue.h.
 PH_EXPORT void enqueue_value(std::function<void()> operation, Touches touches) noexcept;
 PH_EXPORT void enqueue_exchange(std::function<bool()> operation, Touches touches) noexcept;
+// Of one that writes host memory. `source`: what it reads; may be the destination itself. It is noted only once it is
+// queued: another thread that drains the queue in between would take it for done.
+PH_EXPORT void enqueue_host_write(void* destination, const void* source, std::size_t bytes,
+                                  std::function<void()> operation) noexcept;
 // Until every value operation issued so far that writes host memory is done. Called before the host reads.
 // Call it after the wait for virtual time: then all peers have issued what the operations wait for.
 PH_EXPORT void drain_values() noexcept;
