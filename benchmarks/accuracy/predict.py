@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -20,6 +20,9 @@ from phantora_py.sweep.results import Result, Results
 from phantora_py.sweep.runner import run_all
 
 STEPS = 2  # the first is warm-up; the second is as all others but for counted host time
+
+Ended = Callable[[str, Path], None]
+"""Is given the name and the data file of a run that ended well."""
 
 
 @dataclass(frozen=True)
@@ -59,16 +62,20 @@ class Predictions:
     def simulate(self, runs: Sequence[Run], results: Results, engine: Engine) -> None:
         """Those that are not known yet. Of one that fails the reason is printed."""
         left = {run.key: run for run in runs if run.key not in self._known}
+        as_is: dict[str, Path] = {}
+
+        def ended(key: str, data: Path) -> None:
+            as_is[key] = data
+            if not left[key].scales:
+                self._keep(key, _prediction(data, data))
+
+        def scaled(key: str, data: Path) -> None:
+            self._keep(key, _prediction(as_is[key], data))
+
         with fork_servers.offered():
-            ended = _carry_out([_configuration(run) for run in left.values()], results, engine)
-            scaled = {
-                key: _scaled(left[key], data) for key, data in ended.items() if left[key].scales
-            }
-            ended_scaled = _carry_out(list(scaled.values()), results, engine)
-        for key, data in ended.items():
-            if key in scaled and key not in ended_scaled:
-                continue
-            self._keep(key, _prediction(data, ended_scaled.get(key, data)))
+            _carry_out([_configuration(run) for run in left.values()], results, engine, ended)
+            again = [_scaled(left[key], data) for key, data in as_is.items() if left[key].scales]
+            _carry_out(again, results, engine, scaled)
 
     def _keep(self, key: str, found: Prediction) -> None:
         self._known[key] = found
@@ -90,16 +97,20 @@ def _scaled(run: Run, data: Path) -> Configuration:
     return configured(run.key, ["phantora", "resimulate", str(data), *scales], {})
 
 
-def _carry_out(plan: Sequence[Configuration], results: Results, engine: Engine) -> dict[str, Path]:
-    """The data files of those that ended well, by name."""
-
+def _carry_out(
+    plan: Sequence[Configuration], results: Results, engine: Engine, ended: Ended
+) -> None:
     def tell(number: int, result: Result | None) -> None:
-        if result is not None:
-            how = f"failed: {result.message}" if result.exit_code else f"{result.wall_s:.0f} s"
-            print(f"{plan[number].name}: {how}", file=sys.stderr)
+        if result is None:
+            return
+        name = plan[number].name
+        if result.exit_code or result.data is None:
+            print(f"{name} failed: {result.message}", file=sys.stderr)
+        else:
+            print(f"{name}: {result.wall_s:.0f} s", file=sys.stderr)
+            ended(name, result.data)
 
-    ended = run_all(plan, results, engine, retry=True, tell=tell)
-    return {one.name: one.data for one in ended if one.exit_code == 0 and one.data is not None}
+    run_all(plan, results, engine, retry=True, tell=tell)
 
 
 def _prediction(as_is_data: Path, data: Path) -> Prediction:

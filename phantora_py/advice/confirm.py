@@ -21,8 +21,6 @@ from phantora_py.sweep.runner import run_all
 from sim_server.errors import UsageError
 
 _ITERATIONS = 6
-# Of what a failed program said, the last characters.
-_TAIL = 2000
 
 
 def confirm(
@@ -67,7 +65,7 @@ def _iterations(result: Result) -> dict[str, Any]:
     if result.exit_code or result.data is None:
         raise UsageError(
             f"--confirm: the program of {result.name} ended with {result.exit_code}: "
-            f"{result.message[-_TAIL:]}"
+            f"{result.message}"
         )
     iterations = summarise(RunData(result.data))["iterations"]
     if not iterations["count"]:

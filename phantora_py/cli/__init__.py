@@ -76,4 +76,5 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     position = arguments.index("--") if "--" in arguments else len(arguments)
     options = make_parser().parse_args(arguments[:position])
     options.command = tuple(arguments[position + 1 :])
+    options.words = tuple(arguments)
     return options

@@ -12,8 +12,8 @@ def add_hosts_arguments(group: argparse._ArgumentGroup) -> None:
         "--hosts",
         metavar="HOST,...|N",
         help="run the ranks on these hosts; the first is this machine, which writes the data file. "
-        "With --engine slurm or ray: on N hosts of the Slurm allocation or Ray cluster "
-        "(docs/hosts.md)",
+        "With --engine slurm or ray: on N hosts of Slurm, of the allocation if there is one, or of "
+        "the Ray cluster (docs/hosts.md)",
     )
     group.add_argument("--hosts-file", type=Path, metavar="FILE", help="the hosts, one per line")
     group.add_argument(

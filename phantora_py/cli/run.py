@@ -25,9 +25,11 @@ from phantora_py.cli.messages import (
 )
 from phantora_py.cli.progress import Progress
 from phantora_py.data import RunData
+from phantora_py.hosts import allocation
 from phantora_py.isolation.backend import BACKENDS
 from phantora_py.isolation.probe import NETWORKS
 from phantora_py.launch.fold import DEFAULT_WITNESSES
+from phantora_py.launch.module import module_command
 from phantora_py.launch.options import (
     AUTO_HOST_TIME,
     HOST_TENSORS,
@@ -326,6 +328,14 @@ def run(options: argparse.Namespace) -> int:
     """Runs the command, then prints its summary."""
     if options.iterations is not None and options.iterations < 1:
         raise UsageError("--iterations takes a number of at least 1.")
+    if allocation.is_wanted(options.engine, options.hosts):
+        return allocation.run_within(
+            options.hosts, [*module_command("phantora_py"), *options.words]
+        )
+    return _run_here(options)
+
+
+def _run_here(options: argparse.Namespace) -> int:
     chosen = RunOptions(
         command=tuple(options.command),
         cluster=options.cluster,

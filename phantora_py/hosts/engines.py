@@ -47,7 +47,7 @@ class Ssh:
     def explain(self, host: str, status: int, said: str) -> str | None:
         if host in _LOCAL or status != _SSH_FAILED:
             return None
-        return f"Host {host} cannot be reached by ssh: {_short(said)}"
+        return f"Host {host} cannot be reached by ssh: {short(said)}"
 
 
 class Slurm:
@@ -63,7 +63,7 @@ class Slurm:
     def explain(self, host: str, status: int, said: str) -> str | None:
         if not said.startswith("srun: error") or "task 0" in said:
             return None
-        return f"Slurm starts nothing on host {host}: {_short(said)}"
+        return f"Slurm starts nothing on host {host}: {short(said)}"
 
 
 class Ray:
@@ -76,7 +76,7 @@ class Ray:
     def explain(self, host: str, status: int, said: str) -> str | None:
         if status != REFUSED:
             return None
-        return f"Ray starts nothing on host {host}: {_short(said)}"
+        return f"Ray starts nothing on host {host}: {short(said)}"
 
 
 def choose_engine(name: str) -> Engine:
@@ -94,10 +94,7 @@ def choose_hosts(engine: str, hosts: str | None, file: Path | None) -> list[str]
     if engine != "ssh":
         if file is not None:
             raise UsageError(f"--hosts-file is for --engine ssh; {engine.title()} knows the hosts.")
-        wanted = hosts or ""
-        if not (wanted.isascii() and wanted.isdecimal() and int(wanted) >= 1):
-            raise UsageError(f"With --engine {engine}, --hosts takes the number of hosts.")
-        return (_allocated if engine == "slurm" else _of_ray)(int(wanted))
+        return (_allocated if engine == "slurm" else _of_ray)(count_of_hosts(engine, hosts))
     if hosts is not None and file is not None:
         raise UsageError("--hosts and --hosts-file both name the hosts; give one.")
     names = _read(file) if file is not None else [one.strip() for one in (hosts or "").split(",")]
@@ -106,6 +103,14 @@ def choose_hosts(engine: str, hosts: str | None, file: Path | None) -> list[str]
     if any(name.startswith("-") for name in names):
         raise UsageError("The name of a host does not begin with a dash.")
     return names
+
+
+def count_of_hosts(engine: str, hosts: str | None) -> int:
+    """What --hosts says with an engine that knows the hosts. Raises: UsageError."""
+    wanted = hosts or ""
+    if not (wanted.isascii() and wanted.isdecimal() and int(wanted) >= 1):
+        raise UsageError(f"With --engine {engine}, --hosts takes the number of hosts.")
+    return int(wanted)
 
 
 def address_for(hosts: Sequence[str], wanted: str | None) -> str:
@@ -156,7 +161,7 @@ def _of_ray(wanted: int) -> list[str]:
     except subprocess.TimeoutExpired as error:
         raise UsageError("The cluster of Ray does not answer. See: ray status") from error
     if told.returncode != 0:
-        raise UsageError(f"Ray starts no run: {_short(told.stderr)}")
+        raise UsageError(f"Ray starts no run: {short(told.stderr)}")
     nodes: list[str] = json.loads(told.stdout)
     if len(nodes) < wanted:
         raise UsageError(f"Ray's cluster has {len(nodes)} nodes and the run is to have {wanted}.")
@@ -164,12 +169,7 @@ def _of_ray(wanted: int) -> list[str]:
 
 
 def _allocated(wanted: int) -> list[str]:
-    nodes = os.environ.get("SLURM_JOB_NODELIST")
-    if nodes is None:
-        raise UsageError(
-            "--engine slurm is for within an allocation: start phantora with salloc or sbatch, as "
-            f"in: salloc --nodes={wanted} --exclusive phantora run ..."
-        )
+    nodes = os.environ["SLURM_JOB_NODELIST"]
     try:
         listed = subprocess.run(
             ["scontrol", "show", "hostnames", nodes],
@@ -202,5 +202,6 @@ def _read(file: Path) -> list[str]:
     return [word for word in words if word]
 
 
-def _short(text: str) -> str:
+def short(text: str) -> str:
+    """The end of what a command has said, for a sentence."""
     return " ".join(text.split())[-_SHOWN_CHARACTERS:] or "it said nothing."

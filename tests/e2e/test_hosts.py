@@ -260,7 +260,7 @@ BAD: Mapping[str, tuple[list[str], dict[str, str], int, str]] = {
         2,
         "10.1.2.3:4000 is beyond this machine",
     ),
-    "no allocation": (["--engine", "slurm", "--hosts", "2", *NODES], {}, 2, "within an allocation"),
+    "no Slurm": (["--engine", "slurm", "--hosts", "2", *NODES], {}, 2, "--engine slurm: "),
 }
 
 
