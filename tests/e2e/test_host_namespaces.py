@@ -29,7 +29,15 @@ def ip(words: str) -> None:
 
 def has_namespaces() -> bool:
     """Whether this machine lets us make network namespaces and join them."""
-    return os.geteuid() == 0 and shutil.which("ip") is not None and probe.probe().own_network
+    if os.geteuid() != 0 or shutil.which("ip") is None or not probe.probe().own_network:
+        return False
+    name = f"probe-{os.getpid()}"
+    try:
+        ip(f"netns add {name}")
+        ip(f"netns del {name}")
+    except subprocess.CalledProcessError:
+        return False
+    return True
 
 
 pytestmark = [

@@ -105,8 +105,7 @@ def test_an_interrupt_ends_the_allocation(
     """As it ends a run, with the data so far."""
     with start(slurm, tmp_path, 2, "print('under way', flush=True)\nwhile True: pass\n") as process:
         assert process.stdout is not None
-        while "under way" not in process.stdout.readline():
-            pass
+        assert any("under way" in line for line in process.stdout)
         process.send_signal(number)
         printed, _ = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 128 + number, printed
