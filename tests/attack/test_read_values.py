@@ -67,6 +67,13 @@ def test_tensors_in_pinned_memory_hide_no_write(phantora: Phantora) -> None:
     assert run.summary["trust"]["synthetic_reads"] >= len(wrong)
 
 
+def test_device_memory_between_pinned_memory_is_no_pinned_memory(phantora: Phantora) -> None:
+    """What is written there is unknown afterwards: it was looked for among pinned memory."""
+    run = phantora.run(["--ranks", "1"], [PROGRAMS / "pinned_below.py"])
+    assert run.exit_code == 0, run.errors
+    assert run.summary["trust"]["synthetic_reads"] == 1
+
+
 def test_kernels_write_through_addresses_in_unknown_memory(phantora: Phantora) -> None:
     """An address that the program has made a number on the device may be in any memory there."""
     pytest.importorskip("torch", minversion="2.9")  # compiles kernels

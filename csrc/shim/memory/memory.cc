@@ -242,12 +242,6 @@ bool is_in_use(std::uintptr_t begin, std::size_t bytes) noexcept {
 
 bool any_pinned() noexcept { return pinned_end.load(std::memory_order_relaxed) != 0; }
 
-bool may_be_pinned(const void* pointer) noexcept {
-  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
-  return pinned_begin.load(std::memory_order_relaxed) <= address &&
-         address < pinned_end.load(std::memory_order_relaxed);
-}
-
 bool is_readable(const void* pointer, std::size_t bytes) noexcept { return has_access(pointer, bytes, Access::Read); }
 bool is_writable(const void* pointer, std::size_t bytes) noexcept {
   return has_access(pointer, bytes, Access::ReadWrite);
@@ -256,6 +250,13 @@ bool is_writable(const void* pointer, std::size_t bytes) noexcept {
 bool is_device_pointer(const void* pointer) noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(pointer);
   return address >= kFirstDeviceAddress && address < kEndOfReservable;
+}
+
+// A heap at low addresses may be pinned, and what lies above all devices.
+bool may_be_pinned(const void* pointer) noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  return pinned_begin.load(std::memory_order_relaxed) <= address &&
+         address < pinned_end.load(std::memory_order_relaxed) && !is_device_pointer(pointer);
 }
 
 bool take_memory(int device, std::size_t bytes, MemoryKind kind) noexcept {
