@@ -55,7 +55,12 @@ def schemas() -> dict[str, str]:
 
 
 def _describe(record: dict[str, Any], texts: dict[str, str]) -> None:
-    """Keys in the order of the code, each with its text. msgspec has them by name, without."""
+    """Keys in the order of the code, each with its text. msgspec has them by name, without.
+
+    Its versions differ in the white space they leave in a docstring, so none is left here.
+    """
+    if "description" in record:
+        record["description"] = " ".join(record["description"].split())
     properties = record["properties"]
     assert texts.keys() == properties.keys(), record["title"]
     for key, text in texts.items():
