@@ -19,8 +19,8 @@ KINDS = (*WORKS, *(f"call {call}" for call in CALLS))
 # Where the fit starts, in ns, and by which factors a time may differ from that: no processor is ten
 # times as fast as one of 2023 (assumed).
 _START_NS = {
-    **{"frame": 50.0, "instruction": 3.0, "dispatch": 800.0, "node": 1500.0},
-    **{"tensor": 500.0, "view": 400.0, "binding": 300.0, "wrap": 100.0},
+    **{"frame": 50.0, "instruction": 3.0, "dispatch": 800.0, "backward": 50000.0, "node": 1500.0},
+    **{"tensor": 500.0, "view": 400.0, "binding": 300.0, "wrap": 150.0, "rewrap": 30.0},
     **{"call sync": 5000.0, "call collective": 15000.0},
 }
 _START_CALL_NS = 800.0

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import json
 import os
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -93,6 +94,8 @@ def _operators(torch: Any) -> dict[str, Callable[[], None]]:
     cuda = torch.device("cuda")
     small, other = torch.ones(64, 64, device=cuda), torch.ones(64, 64, device=cuda)
     vector = torch.ones(64, device=cuda)
+    leaf = torch.nn.Parameter(torch.ones(64, device=cuda))
+    leaf.grad = torch.ones_like(leaf)
 
     def times(count: int, act: Callable[[], object]) -> Callable[[], None]:
         def repeat() -> None:
@@ -115,6 +118,7 @@ def _operators(torch: Any) -> dict[str, Callable[[], None]]:
         "split": times(4, lambda: small.split(16)),
         "norm": times(4, lambda: torch.nn.functional.layer_norm(small, (64,), vector, vector)),
         "lists": times(2, lambda: torch._foreach_mul_([small] * 20, 1.0)),
+        "given again": times(20, lambda: leaf.grad),
     }
 
 
@@ -205,11 +209,15 @@ def _calls(torch: Any) -> dict[str, Callable[[], None]]:
 
 
 def main() -> None:
-    """All pieces, in rounds. Who only wants their number does without PyTorch."""
+    """All pieces, in rounds, after a line with their names. Who only wants some Python to run does
+    without PyTorch.
+    """
     torch, phantora = importlib.import_module("torch"), importlib.import_module("phantora_py")
     os.environ.setdefault("MASTER_ADDR", "localhost")
     torch.distributed.init_process_group("nccl")
-    parts = list(pieces(torch).values())
+    named = pieces(torch)
+    print(json.dumps(list(named)))
+    parts = list(named.values())
     gc.disable()
     for _ in range(ROUNDS):
         torch.cuda.synchronize()

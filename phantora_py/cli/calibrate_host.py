@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,6 @@ from sim_server.files.output_file import require_output, write_file
 _MOST_SPREAD = 0.15
 # Programs differ more than the pieces of work do: the interval is at least as wide (assumed).
 _LEAST_WIDTH = 1.3
-_FEWEST = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,15 +47,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Measures, fits, writes the file, and says what came of it."""
     require_output(options.output, "-o")
-    with tempfile.TemporaryDirectory() as directory:
-        data = _measure(options.python, Path(directory))
-    pieces, spread = _pieces(data)
+    pieces, spread, versions = measured_pieces(options.python)
     hook_ns = _hook_ns(pieces)
     fit = fit_host(pieces)
     times_ns = dict(fit.times_ns)
     times_ns["frame"] = max(times_ns["frame"] - hook_ns, 1.0)
     title = options.title or _processor()
-    versions = data.run["versions"]
     source = (
         f"phantora calibrate-host {__version__}, {date.today()}, Python {versions['python']}, "
         f"PyTorch {versions['torch']}: {len(pieces)} pieces, median error {fit.median_error:.0%}"
@@ -76,30 +72,38 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _measure(python: str, directory: Path) -> RunData:
+def measured_pieces(python: str) -> tuple[list[Piece], float, Mapping[str, str]]:
+    """Usual times and counts, by what part the rounds of the usual piece differ, and the versions
+    of what ran. Raises: UsageError
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        names, data = _measure(python, Path(directory))
+    return *_pieces(names, data), data.run["versions"]
+
+
+def _measure(python: str, directory: Path) -> tuple[list[str], RunData]:
     output = directory / "calibration.phr"
     command = [*module_command("phantora_py"), "run", "--quiet", "--ranks", "1", "-o", str(output)]
     command += ["--host-time", "measured", "--host-samples", "--", python, host_program.__file__]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise UsageError(f"The pieces of work did not run:\n{done.stderr[-2000:]}")
-    return RunData(output)
+    return json.loads(done.stdout.splitlines()[-1]), RunData(output)
 
 
-def _pieces(data: RunData) -> tuple[list[Piece], float]:
-    """Usual times and counts, and by what part the rounds of the usual piece differ."""
+def _pieces(names: Sequence[str], data: RunData) -> tuple[list[Piece], float]:
     samples: Sequence[Any] = data.host_gaps["samples"]
-    count, rest = divmod(len(samples), host_program.ROUNDS)
-    if rest or count < _FEWEST:
+    count = 1 + len(names)  # before the first mark of a round it is waited
+    if len(samples) != count * host_program.ROUNDS:
         raise UsageError(f"{len(samples)} pieces of work were told, which are no whole rounds.")
     found, spreads = [], []
-    for number in range(1, count):  # before the first mark of a round it is waited
+    for number, name in enumerate(names, start=1):
         rounds = samples[number::count][host_program.FIRST_ROUNDS :]
         low, middle, high = statistics.quantiles((one["spent_ns"] for one in rounds), n=4)
         spreads.append((high - low) / middle)
         # A quarter of the rounds is hardly disturbed by what else the machine does.
         usual = min(rounds, key=lambda one: abs(one["spent_ns"] - low))
-        found.append(Piece(str(number), low, counts_of(usual)))
+        found.append(Piece(name, low, counts_of(usual)))
     nothing, *others = found
     return [one.less(nothing) for one in others], statistics.median(spreads)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import sys
+from types import ModuleType
 
 
 class UncountableError(RuntimeError):
@@ -32,3 +33,16 @@ def count_work() -> None:
     collect.argtypes = [ctypes.py_object, ctypes.py_object]
     collect.restype = None
     gc.callbacks.append(collect)
+
+
+def find_objects_of_tensors(torch: ModuleType) -> None:
+    """Lets the shim know a tensor that Python has already. Raises: UncountableError"""
+    tensor = torch.empty(0)
+    locked = ctypes.PyDLL(None)
+    if not locked.ph_find_object_of_tensor(
+        ctypes.c_void_p(tensor._cdata), ctypes.c_void_p(id(tensor))
+    ):
+        raise UncountableError(
+            f"--host-time counted cannot count what PyTorch {torch.__version__} gives to Python. "
+            "Run with --host-time fixed."
+        )

@@ -24,7 +24,7 @@ from . import groups, remote_calls
 from .batches import Batches
 from .caveats import tell_host_step
 from .checkpoints import map_checkpoints
-from .counting import count_work, counts_work
+from .counting import count_work, counts_work, find_objects_of_tensors
 from .elastic_agents import ELASTIC_AGENT, tell_of_restarts
 from .execution_traces import ExecutionTrace
 from .expert_load import ExpertLoad
@@ -81,6 +81,7 @@ def start() -> bool:
     _hook(shim)
     if counts_work(shim):
         count_work()
+        after_import("torch", find_objects_of_tensors)
     return True
 
 
@@ -93,6 +94,7 @@ def prepare() -> None:
     rank_runtime = _hook(shim)
     if counts_work(shim):
         count_work()
+        after_import("torch", find_objects_of_tensors)
     os.register_at_fork(after_in_child=rank_runtime.move_to_child)
     after_import("multiprocessing.util", rank_runtime.end_with_child)
 

@@ -14,7 +14,7 @@ from sim_server.files.toml_file import read_toml
 _BUILTIN = Path(__file__).parent / "builtin"
 
 DEFAULT_CPU = "genoa"
-"""Of a cluster that names none: the one whose times were measured; others are scaled from it."""
+"""Of a cluster that names none (assumed)."""
 
 
 def cpu_names() -> list[str]:

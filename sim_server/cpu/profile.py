@@ -9,9 +9,20 @@ from typing import Any
 
 from sim_server.errors import UsageError
 
-WORKS = ("frame", "instruction", "dispatch", "node", "tensor", "view", "binding", "wrap")
+WORKS = (
+    "frame",
+    "instruction",
+    "dispatch",
+    "backward",
+    "node",
+    "tensor",
+    "view",
+    "binding",
+    "wrap",
+    "rewrap",
+)
 """What is counted between intercepted calls; csrc/shim/core/work_kinds.h says what each is."""
-CALLS = ("light", "launch", "copy", "event", "sync", "alloc", "collective", "setup")
+CALLS = ("light", "launch", "library", "copy", "event", "sync", "alloc", "collective", "setup")
 """Classes of intercepted calls, around which the program has work of its own."""
 
 # A second for one count: beyond it is a mistake.

@@ -105,14 +105,17 @@ interval = [0.5, 2.0]
 frame = 0
 instruction = 0
 dispatch = {dispatch}
+backward = 0
 node = 0
 tensor = 0
 view = 0
 binding = 0
 wrap = 0
+rewrap = 0
 [calls]
 light = 0
 launch = {launch}
+library = 0
 copy = 0
 event = 0
 sync = 0
@@ -198,7 +201,7 @@ def test_the_times_of_this_processor_are_found(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert len(found["ratios"]) == 30
+    assert len(found["ratios"]) == 31
     cpu = load_cpu(str(path))
     assert cpu.title == found["title"]
     # Hardly any processor runs Python so fast, and none so slowly.

@@ -95,7 +95,7 @@ def test_shim_keys_are_plain_lines(gpu: GpuProfile) -> None:
     """Keys and values fit `key = value` lines, and what the shim cannot do without is there."""
     keys = gpu.shim_keys()
     assert all("\n" not in key + value and "=" not in key for key, value in keys.items())
-    costs = "light launch copy event sync alloc collective setup clock_read"
+    costs = "light launch library copy event sync alloc collective setup clock_read"
     needed = {f"host.{name}_ns" for name in costs.split()} | {"host.cpu_factor", "gpu.name"}
     needed |= {f"host.driver_{name}_ns" for name in costs.split()[:-1]}
     needed |= {"gpu.totalGlobalMem", "gpu.driverVersion", "gpu.context_bytes", "gpu.uuid_seed"}

@@ -51,7 +51,7 @@ GPU_KEYS = {
 
 def write_settings(run_dir: Path, ranks: int, changes: Mapping[str, str]) -> None:
     """Writes shim.conf; `changes` replace keys of it."""
-    costs = ("light", "launch", "copy", "event", "sync", "alloc", "collective", "setup")
+    costs = ("light", "launch", "library", "copy", "event", "sync", "alloc", "collective", "setup")
     settings = {
         "ranks": str(ranks),
         "host_time": "fixed",

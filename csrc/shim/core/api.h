@@ -48,6 +48,18 @@ PH_EXPORT const ApiTable* first_registered_table() noexcept;
 // `None` is for calls whose number depends on how far a helper thread happens to be (PyTorch makes an event, or a
 // pinned block, when a helper has not yet given one back) and for queries, which cost time only where the program does
 // nothing but ask (spin_watch.h).
-enum class HostCost : std::uint8_t { Light, Launch, Copy, Event, Sync, Alloc, Collective, Setup, kCount, None };
+enum class HostCost : std::uint8_t {
+  Light,
+  Launch,
+  Library,
+  Copy,
+  Event,
+  Sync,
+  Alloc,
+  Collective,
+  Setup,
+  kCount,
+  None
+};
 
 }  // namespace ph

@@ -1,5 +1,6 @@
 // Counts what PyTorch does, at functions of its libraries that it calls across its own symbol tables: ours come first,
-// count, and go on to PyTorch's. None of its types is looked into: what comes in registers goes on in registers.
+// count, and go on to PyTorch's. Of its types only one word is looked into, the Python object of a tensor, and where that is
+// it tells itself (ph_find_object_of_tensor): what comes in registers goes on in registers.
 //
 // The dispatcher asks for the callbacks of profilers before every operator, and autograd before every node; the answer is
 // returned through a pointer. Source: aten/src/ATen/core/dispatch/Dispatcher.h, torch/csrc/autograd/function.h,
@@ -48,9 +49,39 @@ class TorchFunction {
   std::atomic<void*> address_{nullptr};
 };
 
+constexpr std::size_t kTensorWords = 32;  // of TensorImpl, at most
+std::atomic<std::size_t> object_word{kTensorWords};  // where it has its Python object; kTensorWords: not known yet
+
+bool has_object(const void* tensor) noexcept {
+  const std::size_t word = object_word.load(std::memory_order_relaxed);
+  return word < kTensorWords && static_cast<const std::uintptr_t*>(tensor)[word] != 0;
+}
+
+// `wrap` gives it to Python. An undefined tensor becomes None, which takes nothing.
+template <class Wrap>
+void* count_wrap(void* tensor, Wrap* wrap) {
+  const void* const made = *static_cast<void**>(tensor);  // a c10::intrusive_ptr<TensorImpl>
+  const bool had_object = has_object(made);
+  void* const object = wrap(tensor);
+  if (had_object || has_object(made)) ph::count_given(!had_object);
+  return object;
+}
+
 }  // namespace
 
 extern "C" {
+
+// Looks in a tensor for its own Python object. Releases before 2.10 mark the pointer in its low bits. 0: not found.
+PH_EXPORT int ph_find_object_of_tensor(const void* tensor, std::uintptr_t object) {
+  constexpr std::uintptr_t kMarks = 7;
+  const auto* const words = static_cast<const std::uintptr_t*>(tensor);
+  for (std::size_t word = 0; word < kTensorWords; ++word) {
+    if ((words[word] & ~kMarks) != object) continue;
+    object_word.store(word, std::memory_order_relaxed);
+    return 1;
+  }
+  return 0;
+}
 
 // std::optional<at::StepCallbacks> at::getStepCallbacksUnlessEmpty(at::RecordScope)
 PH_EXPORT void* _ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE(void* result, int scope) {
@@ -59,6 +90,17 @@ PH_EXPORT void* _ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE(void* resu
   if (scope == kFunction) ph::count_dispatch();
   else if (scope == kBackwardFunction) ph::count(ph::Work::Node);
   return next()(result, scope);
+}
+
+// variable_list torch::autograd::Engine::execute(const edge_list& roots, const variable_list& inputs, bool keep_graph, bool
+// create_graph, bool accumulate_grad, const edge_list& outputs)
+PH_EXPORT void* _ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EERKS2_IN2at6TensorESaIS9_EEbbbS7_(
+    void* result, void* engine, void* roots, void* inputs, bool keep, bool create, bool accumulate, void* outputs) {
+  static constinit TorchFunction<void*(void*, void*, void*, void*, bool, bool, bool, void*)> next{
+      "libtorch_cpu.so",
+      "_ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EERKS2_IN2at6TensorESaIS9_EEbbbS7_"};
+  ph::count(ph::Work::Backward);
+  return next()(result, engine, roots, inputs, keep, create, accumulate, outputs);
 }
 
 // c10::TensorImpl::TensorImpl(c10::Storage&&, c10::DispatchKeySet, caffe2::TypeMeta)
@@ -93,12 +135,10 @@ PH_EXPORT void* _ZN5torch15PythonArgParser9raw_parseEP7_objectS2_S2_PS2_(void* r
 // PyObject* THPVariable_Wrap(const at::TensorBase&), and the same of a tensor that is given away.
 PH_EXPORT void* _Z16THPVariable_WrapRKN2at10TensorBaseE(void* tensor) {
   static constinit TorchFunction<void*(void*)> next{"libtorch_python.so", "_Z16THPVariable_WrapRKN2at10TensorBaseE"};
-  ph::count_wrap();
-  return next()(tensor);
+  return count_wrap(tensor, next());
 }
 PH_EXPORT void* _Z16THPVariable_WrapON2at10TensorBaseE(void* tensor) {
   static constinit TorchFunction<void*(void*)> next{"libtorch_python.so", "_Z16THPVariable_WrapON2at10TensorBaseE"};
-  ph::count_wrap();
-  return next()(tensor);
+  return count_wrap(tensor, next());
 }
 }

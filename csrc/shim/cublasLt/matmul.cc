@@ -245,7 +245,7 @@ PH_EXPORT cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulD
                                         const void* beta, const void*, cublasLtMatrixLayout_t c, void* D,
                                         cublasLtMatrixLayout_t d, const cublasLtMatmulAlgo_t*, void* workspace, size_t,
                                         cudaStream_t stream_handle) noexcept {
-  PH_CALL(cublasLtMatmul, HostCost::Launch);
+  PH_CALL(cublasLtMatmul, HostCost::Library);
   if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
   if (!alpha || !beta) return CUBLAS_STATUS_INVALID_VALUE;
   const Operands of = operands(matmul, a, b, c, d);

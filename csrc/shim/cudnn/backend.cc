@@ -251,7 +251,7 @@ PH_EXPORT cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const 
 
 PH_EXPORT cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan_handle,
                                             cudnnBackendDescriptor_t pack_handle) noexcept {
-  PH_CALL(cudnnBackendExecute, HostCost::Launch);
+  PH_CALL(cudnnBackendExecute, HostCost::Library);
   const Context* context = contexts.get(handle);
   const DescriptorRef plan = find(plan_handle);
   const DescriptorRef pack = find(pack_handle);

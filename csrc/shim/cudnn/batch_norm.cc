@@ -136,7 +136,7 @@ PH_EXPORT cudnnStatus_t cudnnBatchNormalizationForwardTrainingEx(
     const cudnnTensorDescriptor_t, void* y_data, const cudnnTensorDescriptor_t scale, const void*, const void*, double,
     void* running_mean, void* running_variance, double, void* saved_mean, void* saved_inverse,
     cudnnActivationDescriptor_t, void*, size_t, void*, size_t) noexcept {
-  PH_CALL(cudnnBatchNormalizationForwardTrainingEx, HostCost::Launch);
+  PH_CALL(cudnnBatchNormalizationForwardTrainingEx, HostCost::Library);
   return record(handle, "batch_norm_forward_training", x, 2, scale, {y_data},
                 {running_mean, running_variance, saved_mean, saved_inverse});
 }
@@ -148,7 +148,7 @@ PH_EXPORT cudnnStatus_t cudnnBatchNormalizationBackwardEx(
     const cudnnTensorDescriptor_t, void* dx_data, const cudnnTensorDescriptor_t scale, const void*, const void*,
     void* dscale, void* dbias, double, const void*, const void*, cudnnActivationDescriptor_t, void*, size_t, void*,
     size_t) noexcept {
-  PH_CALL(cudnnBatchNormalizationBackwardEx, HostCost::Launch);
+  PH_CALL(cudnnBatchNormalizationBackwardEx, HostCost::Library);
   return record(handle, "batch_norm_backward", x, 3, scale, {dz_data, dx_data}, {dscale, dbias});
 }
 
@@ -158,7 +158,7 @@ PH_EXPORT cudnnStatus_t cudnnBatchNormalizationForwardInference(cudnnHandle_t ha
                                                                 void* y_data, const cudnnTensorDescriptor_t scale,
                                                                 const void*, const void*, const void*, const void*,
                                                                 double) noexcept {
-  PH_CALL(cudnnBatchNormalizationForwardInference, HostCost::Launch);
+  PH_CALL(cudnnBatchNormalizationForwardInference, HostCost::Library);
   return record(handle, "batch_norm_forward_inference", x, 2, scale, {y_data}, {});
 }
 

@@ -158,7 +158,7 @@ PH_EXPORT cudnnStatus_t cudnnCTCLoss(cudnnHandle_t context, const cudnnTensorDes
                                      const int input_lengths[], void* costs, const cudnnTensorDescriptor_t gradients,
                                      void* gradient_data, cudnnCTCLossAlgo_t algorithm, cudnnCTCLossDescriptor_t loss,
                                      void* workspace, size_t bytes) noexcept {
-  PH_CALL(cudnnCTCLoss, HostCost::Launch);
+  PH_CALL(cudnnCTCLoss, HostCost::Library);
   const LossCall call = {context, loss, probabilities, gradients, algorithm};
   const cudnnStatus_t status = check(call, gradient_data != nullptr);
   if (status != CUDNN_STATUS_SUCCESS) return status;
@@ -173,7 +173,7 @@ PH_EXPORT cudnnStatus_t cudnnCTCLoss_v8(cudnnHandle_t context, cudnnCTCLossAlgo_
                                         const void* data, const int labels[], const int label_lengths[],
                                         const int input_lengths[], void* costs, const cudnnTensorDescriptor_t gradients,
                                         void* gradient_data, size_t bytes, void* workspace) noexcept {
-  PH_CALL(cudnnCTCLoss_v8, HostCost::Launch);
+  PH_CALL(cudnnCTCLoss_v8, HostCost::Library);
   const LossCall call = {context, loss, probabilities, gradients, algorithm};
   const cudnnStatus_t status = check(call, gradient_data != nullptr);
   if (status != CUDNN_STATUS_SUCCESS) return status;

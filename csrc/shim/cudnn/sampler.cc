@@ -87,7 +87,7 @@ PH_EXPORT cudnnStatus_t cudnnSpatialTfSamplerForward(cudnnHandle_t handle, cudnn
                                                      const void* alpha, const cudnnTensorDescriptor_t x,
                                                      const void* x_data, const void* grid, const void* beta,
                                                      cudnnTensorDescriptor_t y, void* y_data) noexcept {
-  PH_CALL(cudnnSpatialTfSamplerForward, HostCost::Launch);
+  PH_CALL(cudnnSpatialTfSamplerForward, HostCost::Library);
   const SamplingCall call = {handle, sampler, x, y};
   const cudnnStatus_t status = check(call);
   if (status != CUDNN_STATUS_SUCCESS) return status;
@@ -102,7 +102,7 @@ PH_EXPORT cudnnStatus_t cudnnSpatialTfSamplerBackward(cudnnHandle_t handle, cudn
                                                       const void* alpha_of_grid, const cudnnTensorDescriptor_t dy,
                                                       const void* dy_data, const void* grid, const void* beta_of_grid,
                                                       void* dgrid_data) noexcept {
-  PH_CALL(cudnnSpatialTfSamplerBackward, HostCost::Launch);
+  PH_CALL(cudnnSpatialTfSamplerBackward, HostCost::Library);
   const SamplingCall call = {handle, sampler, x, dy};
   const cudnnStatus_t status = check(call);
   if (status != CUDNN_STATUS_SUCCESS) return status;

@@ -132,7 +132,7 @@ PH_EXPORT cufftResult cufftXtMakePlanMany(cufftHandle handle, int rank, long lon
 }
 
 PH_EXPORT cufftResult cufftXtExec(cufftHandle handle, void* input, void* output, int) noexcept {
-  PH_CALL(cufftXtExec, HostCost::Launch);
+  PH_CALL(cufftXtExec, HostCost::Library);
   Plan plan;
   {
     const std::lock_guard lock(mutex);

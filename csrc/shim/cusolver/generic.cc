@@ -31,14 +31,14 @@ PH_EXPORT cusolverStatus_t cusolverDnXpotrf_bufferSize(cusolverDnHandle_t handle
 PH_EXPORT cusolverStatus_t cusolverDnXpotrf(cusolverDnHandle_t handle, cusolverDnParams_t, cublasFillMode_t, int64_t n,
                                             cudaDataType type, void* a, int64_t, cudaDataType, void* work, size_t,
                                             void* host_work, size_t, int* info) noexcept {
-  PH_CALL(cusolverDnXpotrf, HostCost::Launch);
+  PH_CALL(cusolverDnXpotrf, HostCost::Library);
   return record(handle, cholesky(type, n, 1), {a, work, host_work}, info);
 }
 
 PH_EXPORT cusolverStatus_t cusolverDnXpotrs(cusolverDnHandle_t handle, cusolverDnParams_t, cublasFillMode_t, int64_t n,
                                             int64_t columns, cudaDataType type, const void*, int64_t, cudaDataType,
                                             void* b, int64_t, int* info) noexcept {
-  PH_CALL(cusolverDnXpotrs, HostCost::Launch);
+  PH_CALL(cusolverDnXpotrs, HostCost::Library);
   return record(handle, cholesky_solve(type, n, columns, 1), {b}, info);
 }
 
@@ -54,7 +54,7 @@ PH_EXPORT cusolverStatus_t cusolverDnXsytrs(cusolverDnHandle_t handle, cublasFil
                                             cudaDataType type, const void*, int64_t, const int64_t*, cudaDataType,
                                             void* b, int64_t, void* work, size_t, void* host_work, size_t,
                                             int* info) noexcept {
-  PH_CALL(cusolverDnXsytrs, HostCost::Launch);
+  PH_CALL(cusolverDnXsytrs, HostCost::Library);
   return record(handle, indefinite_solve(type, n, columns), {b, work, host_work}, info);
 }
 
@@ -69,7 +69,7 @@ PH_EXPORT cusolverStatus_t cusolverDnXgeqrf_bufferSize(cusolverDnHandle_t handle
 PH_EXPORT cusolverStatus_t cusolverDnXgeqrf(cusolverDnHandle_t handle, cusolverDnParams_t, int64_t m, int64_t n,
                                             cudaDataType type, void* a, int64_t, cudaDataType, void* tau, cudaDataType,
                                             void* work, size_t, void* host_work, size_t, int* info) noexcept {
-  PH_CALL(cusolverDnXgeqrf, HostCost::Launch);
+  PH_CALL(cusolverDnXgeqrf, HostCost::Library);
   return record(handle, qr(type, m, n), {a, tau, work, host_work}, info);
 }
 
@@ -86,7 +86,7 @@ PH_EXPORT cusolverStatus_t cusolverDnXsyevd(cusolverDnHandle_t handle, cusolverD
                                             cublasFillMode_t, int64_t n, cudaDataType type, void* a, int64_t,
                                             cudaDataType, void* w, cudaDataType, void* work, size_t, void* host_work,
                                             size_t, int* info) noexcept {
-  PH_CALL(cusolverDnXsyevd, HostCost::Launch);
+  PH_CALL(cusolverDnXsyevd, HostCost::Library);
   return record(handle, eigen(type, mode, n, 1), {a, w, work, host_work}, info);
 }
 
@@ -103,7 +103,7 @@ PH_EXPORT cusolverStatus_t cusolverDnXsyevBatched(cusolverDnHandle_t handle, cus
                                                   cublasFillMode_t, int64_t n, cudaDataType type, void* a, int64_t,
                                                   cudaDataType, void* w, cudaDataType, void* work, size_t,
                                                   void* host_work, size_t, int* info, int64_t batch) noexcept {
-  PH_CALL(cusolverDnXsyevBatched, HostCost::Launch);
+  PH_CALL(cusolverDnXsyevBatched, HostCost::Library);
   return record(handle, eigen(type, mode, n, batch), {a, w, work, host_work}, info);
 }
 
@@ -122,7 +122,7 @@ PH_EXPORT cusolverStatus_t cusolverDnXgeev(cusolverDnHandle_t handle, cusolverDn
                                            cudaDataType, void* w, cudaDataType, void* vl, int64_t, cudaDataType,
                                            void* vr, int64_t, cudaDataType, void* work, size_t, void* host_work, size_t,
                                            int* info) noexcept {
-  PH_CALL(cusolverDnXgeev, HostCost::Launch);
+  PH_CALL(cusolverDnXgeev, HostCost::Library);
   return record(handle, general_eigen(type, left, right, n), {a, w, vl, vr, work, host_work}, info);
 }
 

@@ -69,7 +69,7 @@ PH_EXPORT cusparseStatus_t cusparseSpMM(cusparseHandle_t handle, cusparseOperati
                                         const void*, cusparseConstSpMatDescr_t a, cusparseConstDnMatDescr_t b,
                                         const void*, cusparseDnMatDescr_t c, cudaDataType, cusparseSpMMAlg_t,
                                         void* work) noexcept {
-  PH_CALL(cusparseSpMM, HostCost::Launch);
+  PH_CALL(cusparseSpMM, HostCost::Library);
   Operation of{};
   const cusparseStatus_t status = describe(handle, "spmm", operation, find(a), find(b), find(c), of);
   return status == CUSPARSE_STATUS_SUCCESS ? record(handle, of, {find(c)->values, work}) : status;
@@ -87,7 +87,7 @@ PH_EXPORT cusparseStatus_t cusparseSpMV_bufferSize(cusparseHandle_t handle, cusp
 PH_EXPORT cusparseStatus_t cusparseSpMV(cusparseHandle_t handle, cusparseOperation_t operation, const void*,
                                         cusparseConstSpMatDescr_t a, cusparseConstDnVecDescr_t x, const void*,
                                         cusparseDnVecDescr_t y, cudaDataType, cusparseSpMVAlg_t, void* work) noexcept {
-  PH_CALL(cusparseSpMV, HostCost::Launch);
+  PH_CALL(cusparseSpMV, HostCost::Library);
   Operation of{};
   const cusparseStatus_t status = describe(handle, "spmv", operation, find(a), find(x), find(y), of);
   return status == CUSPARSE_STATUS_SUCCESS ? record(handle, of, {find(y)->values, work}) : status;
@@ -115,7 +115,7 @@ PH_EXPORT cusparseStatus_t cusparseSDDMM(cusparseHandle_t handle, cusparseOperat
                                          const void*, cusparseConstDnMatDescr_t a, cusparseConstDnMatDescr_t,
                                          const void*, cusparseSpMatDescr_t c, cudaDataType, cusparseSDDMMAlg_t,
                                          void* work) noexcept {
-  PH_CALL(cusparseSDDMM, HostCost::Launch);
+  PH_CALL(cusparseSDDMM, HostCost::Library);
   Operation of{};
   const cusparseStatus_t status = describe(handle, operation, find(a), find(c), of);
   return status == CUSPARSE_STATUS_SUCCESS ? record(handle, of, {find(c)->values, work}) : status;
@@ -123,14 +123,14 @@ PH_EXPORT cusparseStatus_t cusparseSDDMM(cusparseHandle_t handle, cusparseOperat
 
 PH_EXPORT cusparseStatus_t cusparseXcoo2csr(cusparseHandle_t handle, const int*, int nonzeros, int rows, int* offsets,
                                             cusparseIndexBase_t) noexcept {
-  PH_CALL(cusparseXcoo2csr, HostCost::Launch);
+  PH_CALL(cusparseXcoo2csr, HostCost::Library);
   if (nonzeros < 0 || rows < 0 || !offsets) return CUSPARSE_STATUS_INVALID_VALUE;
   return record(handle, on_indices("coo2csr", rows, nonzeros), {offsets});
 }
 
 PH_EXPORT cusparseStatus_t cusparseCreateIdentityPermutation(cusparseHandle_t handle, int n,
                                                              int* permutation) noexcept {
-  PH_CALL(cusparseCreateIdentityPermutation, HostCost::Launch);
+  PH_CALL(cusparseCreateIdentityPermutation, HostCost::Library);
   if (n < 0 || !permutation) return CUSPARSE_STATUS_INVALID_VALUE;
   return record(handle, on_indices("identity", 0, n), {permutation});
 }
@@ -143,7 +143,7 @@ PH_EXPORT cusparseStatus_t cusparseXcoosort_bufferSizeExt(cusparseHandle_t handl
 
 PH_EXPORT cusparseStatus_t cusparseXcoosortByRow(cusparseHandle_t handle, int m, int, int nonzeros, int* rows,
                                                  int* columns, int* permutation, void* work) noexcept {
-  PH_CALL(cusparseXcoosortByRow, HostCost::Launch);
+  PH_CALL(cusparseXcoosortByRow, HostCost::Library);
   if (m < 0 || nonzeros < 0) return CUSPARSE_STATUS_INVALID_VALUE;
   return record(handle, on_indices("coosort", m, nonzeros), {rows, columns, permutation, work});
 }

@@ -36,7 +36,7 @@ PH_EXPORT cusparseStatus_t cusparseSpSV_analysis(cusparseHandle_t handle, cuspar
                                                  cusparseConstSpMatDescr_t a, cusparseConstDnVecDescr_t x,
                                                  cusparseDnVecDescr_t y, cudaDataType, cusparseSpSVAlg_t,
                                                  cusparseSpSVDescr_t, void* work) noexcept {
-  PH_CALL(cusparseSpSV_analysis, HostCost::Launch);
+  PH_CALL(cusparseSpSV_analysis, HostCost::Library);
   Operation of{};
   const cusparseStatus_t status = describe_solve(handle, "spsv analysis", operation, a, x, y, of);
   return status == CUSPARSE_STATUS_SUCCESS ? record(handle, of, {work}) : status;
@@ -46,7 +46,7 @@ PH_EXPORT cusparseStatus_t cusparseSpSV_solve(cusparseHandle_t handle, cusparseO
                                               cusparseConstSpMatDescr_t a, cusparseConstDnVecDescr_t x,
                                               cusparseDnVecDescr_t y, cudaDataType, cusparseSpSVAlg_t,
                                               cusparseSpSVDescr_t) noexcept {
-  PH_CALL(cusparseSpSV_solve, HostCost::Launch);
+  PH_CALL(cusparseSpSV_solve, HostCost::Library);
   Operation of{};
   const cusparseStatus_t status = describe_solve(handle, "spsv", operation, a, x, y, of);
   return status == CUSPARSE_STATUS_SUCCESS ? record(handle, of, {find(y)->values}) : status;
@@ -65,7 +65,7 @@ PH_EXPORT cusparseStatus_t cusparseSpSM_analysis(cusparseHandle_t handle, cuspar
                                                  cusparseOperation_t, const void*, cusparseConstSpMatDescr_t a,
                                                  cusparseConstDnMatDescr_t b, cusparseDnMatDescr_t c, cudaDataType,
                                                  cusparseSpSMAlg_t, cusparseSpSMDescr_t, void* work) noexcept {
-  PH_CALL(cusparseSpSM_analysis, HostCost::Launch);
+  PH_CALL(cusparseSpSM_analysis, HostCost::Library);
   Operation of{};
   const cusparseStatus_t status = describe_solve(handle, "spsm analysis", operation, a, b, c, of);
   return status == CUSPARSE_STATUS_SUCCESS ? record(handle, of, {work}) : status;
@@ -75,7 +75,7 @@ PH_EXPORT cusparseStatus_t cusparseSpSM_solve(cusparseHandle_t handle, cusparseO
                                               cusparseOperation_t, const void*, cusparseConstSpMatDescr_t a,
                                               cusparseConstDnMatDescr_t b, cusparseDnMatDescr_t c, cudaDataType,
                                               cusparseSpSMAlg_t, cusparseSpSMDescr_t) noexcept {
-  PH_CALL(cusparseSpSM_solve, HostCost::Launch);
+  PH_CALL(cusparseSpSM_solve, HostCost::Library);
   Operation of{};
   const cusparseStatus_t status = describe_solve(handle, "spsm", operation, a, b, c, of);
   return status == CUSPARSE_STATUS_SUCCESS ? record(handle, of, {find(c)->values}) : status;

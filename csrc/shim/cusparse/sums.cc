@@ -63,7 +63,7 @@ PH_EXPORT cusparseStatus_t cusparseSpGEMM_workEstimation(cusparseHandle_t handle
                                                          cusparseConstSpMatDescr_t b, const void*,
                                                          cusparseSpMatDescr_t c, cudaDataType, cusparseSpGEMMAlg_t,
                                                          cusparseSpGEMMDescr_t, size_t* bytes, void* buffer) noexcept {
-  PH_CALL(cusparseSpGEMM_workEstimation, HostCost::Launch);
+  PH_CALL(cusparseSpGEMM_workEstimation, HostCost::Library);
   Operation of{};
   const cusparseStatus_t status = describe_product(handle, find(a), find(b), find(c), of);
   if (status != CUSPARSE_STATUS_SUCCESS) return status;
@@ -77,7 +77,7 @@ PH_EXPORT cusparseStatus_t cusparseSpGEMM_compute(cusparseHandle_t handle, cuspa
                                                   const void*, cusparseSpMatDescr_t c, cudaDataType,
                                                   cusparseSpGEMMAlg_t, cusparseSpGEMMDescr_t, size_t* bytes,
                                                   void* buffer) noexcept {
-  PH_CALL(cusparseSpGEMM_compute, HostCost::Launch);
+  PH_CALL(cusparseSpGEMM_compute, HostCost::Library);
   Operation of{};
   const cusparseStatus_t status = describe_product(handle, find(a), find(b), find(c), of);
   if (status != CUSPARSE_STATUS_SUCCESS) return status;
@@ -92,7 +92,7 @@ PH_EXPORT cusparseStatus_t cusparseSpGEMM_copy(cusparseHandle_t handle, cusparse
                                                const void*, cusparseConstSpMatDescr_t a, cusparseConstSpMatDescr_t b,
                                                const void*, cusparseSpMatDescr_t c, cudaDataType, cusparseSpGEMMAlg_t,
                                                cusparseSpGEMMDescr_t) noexcept {
-  PH_CALL(cusparseSpGEMM_copy, HostCost::Launch);
+  PH_CALL(cusparseSpGEMM_copy, HostCost::Library);
   Operation of{};
   const cusparseStatus_t status = describe_product(handle, find(a), find(b), find(c), of);
   if (status != CUSPARSE_STATUS_SUCCESS) return status;
@@ -106,7 +106,7 @@ PH_EXPORT cusparseStatus_t cusparseXcsrgeam2Nnz(cusparseHandle_t handle, int m, 
                                                 int first, const int*, const int*, const cusparseMatDescr_t, int second,
                                                 const int*, const int*, const cusparseMatDescr_t, int* offsets,
                                                 int* nonzeros, void* work) noexcept {
-  PH_CALL(cusparseXcsrgeam2Nnz, HostCost::Launch);
+  PH_CALL(cusparseXcsrgeam2Nnz, HostCost::Library);
   if (!is_sum(m, n, first, second) || !offsets || !nonzeros) return CUSPARSE_STATUS_INVALID_VALUE;
   const cusparseStatus_t status =
       record(handle, sum("csrgeam count", CUDA_R_32I, m, n, first + second), {offsets, work});
@@ -135,7 +135,7 @@ PH_EXPORT cusparseStatus_t cusparseXcsrgeam2Nnz(cusparseHandle_t handle, int m, 
       cusparseHandle_t handle, int m, int n, const T*, const cusparseMatDescr_t, int first, const T*, const int*,     \
       const int*, const T*, const cusparseMatDescr_t, int second, const T*, const int*, const int*,                   \
       const cusparseMatDescr_t, T* values, int*, int* columns, void*) noexcept {                                      \
-    PH_CALL(cusparse##X##csrgeam2, HostCost::Launch);                                                                 \
+    PH_CALL(cusparse##X##csrgeam2, HostCost::Library);                                                                 \
     return add(handle, type, m, n, first, second, values, columns);                                                   \
   }
 

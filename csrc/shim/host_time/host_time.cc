@@ -101,11 +101,13 @@ void charge_call(const ApiTable& table, std::size_t row, HostCost cost) noexcept
   // The vendor's code for the call is ours here and takes no time that could be measured.
   advance_host_clock(c.driver_ns[kind]);
   if (cost == HostCost::Launch) return;  // charge_launch knows which
-  if (c.host_time == HostTime::Measured) {
-    if (c.samples) sample_call(cost);
-    record_gap(table, row, take_unattributed());
-  } else if (c.host_time == HostTime::Counted) {
+  if (c.samples) sample_call(cost);
+  if (c.host_time == HostTime::Counted) {
     advance_host_clock(take_counted_ns(cost));
+  } else if (cost == HostCost::Library) {
+    return;  // what was measured before it goes to its launches
+  } else if (c.host_time == HostTime::Measured) {
+    record_gap(table, row, take_unattributed());
   } else {
     advance_host_clock(replayed_gap_ns(table, row, cost));
   }
@@ -123,6 +125,12 @@ void charge_launch(std::uint32_t signature) noexcept {
   } else {
     advance_host_clock(replayed_gap_ns(signature));
   }
+}
+
+void charge_further_kernels(std::int64_t kernels) noexcept {
+  const Config& c = config();
+  if (c.host_time == HostTime::Fixed || c.host_time == HostTime::Off || !is_driver()) return;
+  advance_host_clock(kernels * c.driver_ns[static_cast<std::size_t>(HostCost::Library)]);
 }
 
 void name_signature(std::uint32_t signature, std::string_view json) {

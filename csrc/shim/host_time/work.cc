@@ -49,11 +49,11 @@ std::int64_t LoopSum::value() const noexcept {
 
 void forget_work() noexcept {
   thread_work.open = {};
-  thread_work.wraps = 0;
+  thread_work.given = {};
 }
 
 void settle_work() noexcept {
-  count_wraps_so_far();
+  count_given_so_far();
   settle_open();
 }
 
@@ -67,12 +67,12 @@ void begin_work() noexcept {
 // Garbage may be collected while a kernel of ours is given its tensors: whose these are is not known yet.
 void begin_left_out() noexcept {
   settle_open();
-  if (thread_work.left_out++ == 0) thread_work.kept_wraps = thread_work.wraps;
+  if (thread_work.left_out++ == 0) thread_work.kept_given = thread_work.given;
 }
 
 void end_left_out() noexcept {
   forget_work();
-  if (--thread_work.left_out == 0) thread_work.wraps = thread_work.kept_wraps;
+  if (--thread_work.left_out == 0) thread_work.given = thread_work.kept_given;
 }
 
 void add_function(CountedFunction* function) noexcept {

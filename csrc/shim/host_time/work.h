@@ -47,13 +47,18 @@ struct OpenCall {
   CallNode* node = nullptr;  // found when it is first charged
 };
 
+// Tensors given to Python since the last operator began: its results, or what a kernel of ours is called with.
+struct GivenTensors {
+  std::uint64_t wraps = 0;
+  std::uint64_t rewraps = 0;
+};
+
 struct ThreadWork {
   WorkCounts open{};
   OpenCall* call = nullptr;  // the innermost that is counted
   std::uint32_t left_out = 0;  // within so many things that do not count, our own code among them
-  // Tensors given to Python since the last operator began: its results, or what a kernel of ours is called with.
-  std::uint64_t wraps = 0;
-  std::uint64_t kept_wraps = 0;  // those before what is left out
+  GivenTensors given;
+  GivenTensors kept_given;  // those before what is left out
   std::uint32_t kernels = 0;  // within so many kernels of ours
 };
 
@@ -68,21 +73,22 @@ inline void count(Work work, std::uint64_t times = 1) noexcept {
 inline void count_python(Work work, std::uint64_t times = 1) noexcept {
   if (thread_work.kernels == 0) count(work, times);
 }
-inline void count_wrap() noexcept {
-  if (thread_work.kernels == 0) ++thread_work.wraps;
+inline void count_given(bool is_new) noexcept {
+  if (thread_work.kernels == 0) ++(is_new ? thread_work.given.wraps : thread_work.given.rewraps);
 }
-inline void count_wraps_so_far() noexcept {
-  count(Work::Wrap, thread_work.wraps);
-  thread_work.wraps = 0;
+inline void count_given_so_far() noexcept {
+  count(Work::Wrap, thread_work.given.wraps);
+  count(Work::Rewrap, thread_work.given.rewraps);
+  thread_work.given = {};
 }
 inline void count_dispatch() noexcept {
-  count_wraps_so_far();
+  count_given_so_far();
   count(Work::Dispatch);
 }
 
 // Around a kernel of ours in the place of one of PyTorch's, which gets its tensors without Python.
 inline void begin_kernel() noexcept {
-  thread_work.wraps = 0;
+  thread_work.given = {};
   ++thread_work.kernels;
 }
 inline void end_kernel() noexcept { --thread_work.kernels; }
