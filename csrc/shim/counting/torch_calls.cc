@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <unordered_set>
 
 #include <dlfcn.h>
 
@@ -57,13 +58,18 @@ bool has_object(const void* tensor) noexcept {
   return word < kTensorWords && static_cast<const std::uintptr_t*>(tensor)[word] != 0;
 }
 
+// Tensors that got their object because a kernel of ours asked for it: the program gets them as new ones.
+thread_local std::unordered_set<const void*> made_for_kernel;
+
 // `wrap` gives it to Python. An undefined tensor becomes None, which takes nothing.
 template <class Wrap>
 void* count_wrap(void* tensor, Wrap* wrap) {
   const void* const made = *static_cast<void**>(tensor);  // a c10::intrusive_ptr<TensorImpl>
   const bool had_object = has_object(made);
   void* const object = wrap(tensor);
-  if (had_object || has_object(made)) ph::count_given(!had_object);
+  if (!had_object && !has_object(made)) return object;
+  if (ph::thread_work.kernels == 0) ph::count_given(!had_object || made_for_kernel.erase(made) != 0);
+  else if (!had_object) made_for_kernel.insert(made);
   return object;
 }
 
@@ -87,6 +93,7 @@ PH_EXPORT int ph_find_object_of_tensor(const void* tensor, std::uintptr_t object
 PH_EXPORT void* _ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE(void* result, int scope) {
   static constinit TorchFunction<void*(void*, int)> next{"libtorch_cpu.so",
                                                          "_ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE"};
+  if (ph::thread_work.kernels == 0) made_for_kernel.clear();  // what the last operator made has been given
   if (scope == kFunction) ph::count_dispatch();
   else if (scope == kBackwardFunction) ph::count(ph::Work::Node);
   return next()(result, scope);

@@ -74,7 +74,7 @@ inline void count_python(Work work, std::uint64_t times = 1) noexcept {
   if (thread_work.kernels == 0) count(work, times);
 }
 inline void count_given(bool is_new) noexcept {
-  if (thread_work.kernels == 0) ++(is_new ? thread_work.given.wraps : thread_work.given.rewraps);
+  ++(is_new ? thread_work.given.wraps : thread_work.given.rewraps);
 }
 inline void count_given_so_far() noexcept {
   count(Work::Wrap, thread_work.given.wraps);
