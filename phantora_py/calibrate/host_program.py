@@ -1,10 +1,10 @@
 """The program of `phantora calibrate-host`: pieces of a host's work, each between two marks.
 
-
 Each piece is mostly of one kind, so that the times of all tell those of the kinds apart. It is
 short, and comes again only after all others: in a training program, too, what runs has not just run
-a hundred times, and half of its time is that of cold caches. None of the pieces is a program by
-which the model is judged (benchmarks/host_time_counted.py).
+a hundred times, and half of its time is that of cold caches. Nobody knows the values of its
+tensors: so none are computed, which would be no work of the program's. None of the pieces is a
+program by which the model is judged (benchmarks/host_time_counted.py).
 """
 
 from __future__ import annotations
@@ -92,10 +92,10 @@ def pieces(torch: Any) -> dict[str, Callable[[], None]]:
 
 def _operators(torch: Any) -> dict[str, Callable[[], None]]:
     cuda = torch.device("cuda")
-    small, other = torch.ones(64, 64, device=cuda), torch.ones(64, 64, device=cuda)
-    vector = torch.ones(64, device=cuda)
-    leaf = torch.nn.Parameter(torch.ones(64, device=cuda))
-    leaf.grad = torch.ones_like(leaf)
+    small, other = torch.empty(64, 64, device=cuda), torch.empty(64, 64, device=cuda)
+    vector = torch.empty(64, device=cuda)
+    leaf = torch.nn.Parameter(torch.empty(64, device=cuda))
+    leaf.grad = torch.empty_like(leaf)
 
     def times(count: int, act: Callable[[], object]) -> Callable[[], None]:
         def repeat() -> None:
@@ -126,7 +126,7 @@ def _modules(torch: Any) -> dict[str, Callable[[], None]]:
     nn = torch.nn
     identity = nn.Sequential(*[nn.Identity() for _ in range(20)])
     linear = nn.Linear(64, 64, device="cuda")
-    inputs = torch.ones(8, 64, device="cuda")
+    inputs = torch.empty(8, 64, device="cuda")
 
     def run_identity() -> None:
         identity(inputs)
@@ -145,12 +145,12 @@ def _modules(torch: Any) -> dict[str, Callable[[], None]]:
 
 def _training(torch: Any) -> dict[str, Callable[[], None]]:
     nn = torch.nn
-    parameters = [nn.Parameter(torch.ones(64, 64, device="cuda")) for _ in range(8)]
+    parameters = [nn.Parameter(torch.empty(64, 64, device="cuda")) for _ in range(8)]
     for one in parameters:
-        one.grad = torch.ones_like(one)
+        one.grad = torch.empty_like(one)
     layers = nn.Sequential(*[nn.Linear(64, 64, device="cuda") for _ in range(8)])
-    inputs = torch.ones(8, 64, device="cuda")
-    leaf = torch.ones(64, device="cuda", requires_grad=True)
+    inputs = torch.empty(8, 64, device="cuda")
+    leaf = torch.empty(64, device="cuda", requires_grad=True)
     loop = torch.optim.SGD(parameters, lr=0.1, foreach=False)
     lists = torch.optim.SGD(parameters, lr=0.1, foreach=True)
 
@@ -173,8 +173,8 @@ def _training(torch: Any) -> dict[str, Callable[[], None]]:
 
 def _calls(torch: Any) -> dict[str, Callable[[], None]]:
     cuda = torch.cuda
-    source, target = torch.ones(64, device="cuda"), torch.ones(64, device="cuda")
-    host = torch.ones(64, pin_memory=True)
+    source, target = torch.empty(64, device="cuda"), torch.empty(64, device="cuda")
+    host = torch.empty(64, pin_memory=True)
     event, side = cuda.Event(), cuda.Stream()
 
     def copy() -> None:

@@ -19,7 +19,7 @@ void charge_call(const ApiTable& table, std::size_t row, HostCost cost) noexcept
 void charge_launch(std::uint32_t signature) noexcept;
 // For a library's call whose one record stands for many kernels: what the library takes for the others. The device works
 // on the first ones meanwhile, so it comes after the record.
-void charge_further_kernels(std::int64_t kernels) noexcept;
+PH_EXPORT void charge_further_kernels(std::int64_t kernels) noexcept;
 
 // The program has passed a marker that ends an iteration.
 void end_host_iteration() noexcept;
