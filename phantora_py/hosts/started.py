@@ -137,6 +137,11 @@ class StartedHosts:
         return outcome
 
     @property
+    def pids(self) -> list[int]:
+        """Of their processes on this host."""
+        return [started.process.pid for started in self._started]
+
+    @property
     def used_s(self) -> float:
         """CPU time on this host of those that have ended: an agent may run on this one."""
         return sum(started.used_s for started in self._started)

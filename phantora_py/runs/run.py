@@ -380,7 +380,7 @@ def _meet(
         server.check()
         started.check()
 
-    return Meeting(endpoint, check, limit_s), started
+    return Meeting(endpoint, check, limit_s, agents=started.pids), started
 
 
 def _start_server(prepared: Prepared, directory: RunDirectory) -> Server:
