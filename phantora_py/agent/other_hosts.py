@@ -74,3 +74,5 @@ class OtherHosts:
         if self._kept is not None:
             self._kept.send(host_memory, by_machine)
         self._relay.close()
+        if self._printed is not None:
+            self._printed.check()

@@ -257,11 +257,23 @@ BAD: Mapping[str, tuple[list[str], dict[str, str], int, str]] = {
         2,
         "Host unreachable cannot be reached by ssh: ssh: connect to host unreachable port 22",
     ),
+    "no Python there": (
+        ["--hosts", "localhost,bare", "--listen", "127.0.0.1", *NODES],
+        {},
+        2,
+        "Host bare has no such phantora as this one: its agent ended with status 127. The same ",
+    ),
     "another PyTorch": (
         [*HOSTS, *NODES],
         {"PHANTORA_FAR_HOST_VERSIONS": json.dumps({"torch": "1.13"})},
         2,
         "Host far: this host has torch ",
+    ),
+    "another Python": (
+        [*HOSTS, *NODES],
+        {"PHANTORA_FAR_HOST_VERSIONS": json.dumps({"python": "3.9.1"})},
+        2,
+        "Host far: this host has python ",
     ),
     "less isolation": (
         [*HOSTS, *NODES],
