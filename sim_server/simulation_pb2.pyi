@@ -155,20 +155,22 @@ class Parcels(_message.Message):
     def __init__(self, parcels: _Optional[_Iterable[_Union[Parcel, _Mapping]]] = ...) -> None: ...
 
 class Parcel(_message.Message):
-    __slots__ = ("rank", "packet", "values", "printed", "note", "kept")
+    __slots__ = ("rank", "packet", "values", "printed", "note", "kept", "memory_bytes")
     RANK_FIELD_NUMBER: _ClassVar[int]
     PACKET_FIELD_NUMBER: _ClassVar[int]
     VALUES_FIELD_NUMBER: _ClassVar[int]
     PRINTED_FIELD_NUMBER: _ClassVar[int]
     NOTE_FIELD_NUMBER: _ClassVar[int]
     KEPT_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
     rank: int
     packet: bytes
     values: bytes
     printed: Printed
     note: str
     kept: KeptFile
-    def __init__(self, rank: _Optional[int] = ..., packet: _Optional[bytes] = ..., values: _Optional[bytes] = ..., printed: _Optional[_Union[Printed, _Mapping]] = ..., note: _Optional[str] = ..., kept: _Optional[_Union[KeptFile, _Mapping]] = ...) -> None: ...
+    memory_bytes: int
+    def __init__(self, rank: _Optional[int] = ..., packet: _Optional[bytes] = ..., values: _Optional[bytes] = ..., printed: _Optional[_Union[Printed, _Mapping]] = ..., note: _Optional[str] = ..., kept: _Optional[_Union[KeptFile, _Mapping]] = ..., memory_bytes: _Optional[int] = ...) -> None: ...
 
 class Printed(_message.Message):
     __slots__ = ("stream", "text")

@@ -454,6 +454,8 @@ class HostAgent:
         warning = self._memory.take_warning()
         if warning:
             self._watcher.note(warning)
+        if self._others is not None:
+            self._others.tell_memory(self._memory.total_bytes)
         if self._memory.over and self._stop_at_s is None:
             self._outcome = Outcome(UsageError.exit_code, self._memory.over)
             self._stop_at_s = time.monotonic()

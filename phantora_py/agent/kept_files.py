@@ -52,6 +52,11 @@ class KeptFiles:
     host: str
     index: int
 
+    def tell_memory(self, taken_bytes: int) -> None:
+        """While the ranks run: what the run takes of this host."""
+        parcel = messages.Parcel(rank=self.ranks[0], memory_bytes=taken_bytes)
+        self.sender.send(messages.FromAgent(parcels=messages.Parcels(parcels=[parcel])))
+
     def send(
         self, host_memory: Mapping[str, Any], by_machine: Sequence[Mapping[str, float]]
     ) -> None:

@@ -7,7 +7,8 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import psutil
@@ -33,6 +34,9 @@ _FIRST_WEIGHED_S = 10.0
 _FIRST_WEIGHED_PER_RANK_S = 0.5
 _WEIGH_AGAIN = 1.5
 _WEIGH_SHARE = 0.02
+# Another host than the first is weighed again when it seems to have so much more or less of what
+# the run may take there: that is how far the sum over hosts may be off (assumed).
+_STEP_SHARE = 1 / 32
 
 
 def margin_bytes(available_at_start_bytes: int) -> int:
@@ -40,6 +44,23 @@ def margin_bytes(available_at_start_bytes: int) -> int:
     share_bytes = int(_MARGIN_SHARE * psutil.virtual_memory().total)
     wanted_bytes = max(_LEAST_MARGIN_BYTES, min(share_bytes, _MOST_MARGIN_BYTES))
     return min(wanted_bytes, int(_MARGIN_OF_AVAILABLE * available_at_start_bytes))
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """The other hosts of a run, seen from the first one, which holds the limit of all. `names`:
+    by one of their ranks; `taken_bytes`: likewise what the run takes of them, by their last word;
+    `processes`: those below ours in which their agents may run, if this is their host, too.
+    """
+
+    names: Mapping[int, str] = field(default_factory=dict)
+    taken_bytes: dict[int, int] = field(default_factory=dict)
+    processes: Sequence[int] = ()
+
+    @property
+    def total_bytes(self) -> int:
+        """Of all of them."""
+        return sum(self.taken_bytes.values())
 
 
 class MemoryWatch:
@@ -55,13 +76,19 @@ class MemoryWatch:
         pids: Mapping[int, int],
         available: Callable[[], int] = available_bytes,
         weigh: Callable[[Iterable[int]], int] = pss_bytes,
+        *,
+        elsewhere: Elsewhere | None = None,
+        told_bytes: float = math.inf,
     ) -> None:
         """`limit_bytes`: of the whole run; None: what the machine has, but for a margin. `pids`: of
-        the ranks that live.
+        the ranks that live. `told_bytes`: what the run may take of this host by its share, where
+        another holds the limit.
         """
         self.warning = ""
         self.over = ""
         self._limit_bytes = limit_bytes
+        self._elsewhere = elsewhere or Elsewhere()
+        self._step_bytes = _STEP_SHARE * told_bytes
         self._pids = pids
         self._available = available
         self._weigh_processes = weigh
@@ -72,7 +99,7 @@ class MemoryWatch:
         self._now_bytes: dict[int, int] = {}
         self._peak_bytes: dict[int, int] = {}
         self._available_then_bytes = available()
-        self._total_bytes = weigh(tree(os.getpid()))
+        self._total_bytes = weigh(self._own_processes())
         self._total_peak_bytes = self._total_bytes
         self._margin_bytes = margin_bytes(self._available_then_bytes)
         self._warned = False
@@ -88,6 +115,11 @@ class MemoryWatch:
             "total_bytes": self._total_peak_bytes,
             "limit_bytes": self._limit_bytes,
         }
+
+    @property
+    def total_bytes(self) -> int:
+        """What the run took of this host when it was last weighed."""
+        return self._total_bytes
 
     def iterates(self) -> None:
         """The program has come to its iterations: what a rank takes from now on counts."""
@@ -118,7 +150,7 @@ class MemoryWatch:
             elif self._is_short(available):
                 self._warned = True
                 self.warning = f"memory runs short: {self._weights_text(left_bytes)}"
-        elif self._asked or time.monotonic() >= self._weigh_at_s:
+        elif self._asked or time.monotonic() >= self._weigh_at_s or self._is_step(available):
             if self._asked:  # what its start took was another matter
                 self._asked = False
                 self._peak_bytes.clear()
@@ -144,7 +176,15 @@ class MemoryWatch:
         return min(left_bytes, self._limit_bytes - self._used_bytes(available))
 
     def _used_bytes(self, available: int) -> int:
-        return self._total_bytes + max(0, self._available_then_bytes - available)
+        own_bytes = self._total_bytes + max(0, self._available_then_bytes - available)
+        return own_bytes + self._elsewhere.total_bytes
+
+    def _is_step(self, available: int) -> bool:
+        return abs(self._available_then_bytes - available) >= self._step_bytes
+
+    def _own_processes(self) -> set[int]:
+        others = (pid for top in self._elsewhere.processes for pid in tree(top))
+        return set(tree(os.getpid())).difference(others)
 
     def _is_short(self, available: int) -> bool:
         left_bytes = self._left_bytes(available)
@@ -156,7 +196,7 @@ class MemoryWatch:
         available = self._available()
         trees = {rank: set(tree(pid)) for rank, pid in list(self._pids.items())}
         # Those that we have started, beside the ranks: starter, server, sweeper.
-        others = set(tree(os.getpid())).difference(*trees.values())
+        others = self._own_processes().difference(*trees.values())
         weights = {}
         for rank, pids in trees.items():
             if self._available() <= self._margin_bytes:
@@ -174,7 +214,8 @@ class MemoryWatch:
 
     def _over_text(self, available: int) -> str:
         if self._limit_bytes is not None and available > self._margin_bytes:
-            took = f"The run takes {size_text(self._total_bytes)} of memory, and --memory-limit is "
+            taken_bytes = self._total_bytes + self._elsewhere.total_bytes
+            took = f"The run takes {size_text(taken_bytes)} of memory, and --memory-limit is "
             text = f"{took}{size_text(self._limit_bytes)}"
         else:
             text = (
@@ -186,7 +227,11 @@ class MemoryWatch:
         return f"{text}: {self._weights_text(left_bytes)} Run fewer ranks, or a smaller program."
 
     def _weights_text(self, left_bytes: int) -> str:
-        """What the ranks took when they were last weighed, and how many would do."""
+        """What the ranks took when they were last weighed, and how many would do; of several hosts
+        what each took.
+        """
+        if self._elsewhere.names:
+            return self._hosts_text()
         if not self._now_bytes:
             return "no rank had come to its iterations yet."
         ranks_bytes = sum(self._now_bytes.values())
@@ -197,3 +242,9 @@ class MemoryWatch:
             f"{len(self._now_bytes)} ranks take {size_text(ranks_bytes)}, rank {largest} most with "
             f"{size_text(self._now_bytes[largest])}; about {max(0, fit)} of this size would fit."
         )
+
+    def _hosts_text(self) -> str:
+        taken = [("this host", self._total_bytes)]
+        for rank, name in self._elsewhere.names.items():
+            taken.append((f"host {name}", self._elsewhere.taken_bytes[rank]))
+        return f"{', '.join(f'{size_text(size)} on {name}' for name, size in taken)}."

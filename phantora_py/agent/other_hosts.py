@@ -29,6 +29,7 @@ class OtherHosts:
         self._waking = 0
         self._delivered = 0
         self._sees_wakeup = False
+        self._told_bytes = 0
 
     def await_proof(self, stalled: bool, wakeups: int) -> None:
         """See phantora_py.agent.agent.OtherHosts, as for all of these."""
@@ -57,6 +58,11 @@ class OtherHosts:
             self._relay.check_server()
             self._printed.check()
 
+    def tell_memory(self, taken_bytes: int) -> None:
+        if self._kept is not None and taken_bytes != self._told_bytes:
+            self._told_bytes = taken_bytes
+            self._kept.tell_memory(taken_bytes)
+
     def check_kept(self) -> None:
         self._relay.check()
 
@@ -68,3 +74,5 @@ class OtherHosts:
         if self._kept is not None:
             self._kept.send(host_memory, by_machine)
         self._relay.close()
+        if self._printed is not None:
+            self._printed.check()

@@ -4,14 +4,13 @@ It has a thread of its own, so that a terminal that stands still does not hold u
 """
 
 import re
-import shutil
 import threading
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from phantora_py.agent.datafile import DataSink
-from phantora_py.launch.spool import Spool, Stream, spool_path
+from phantora_py.launch.spool import Room, Spool, Stream, spool_path
 from sim_server.errors import UsageError
 
 # How soon a line is seen; a look at 64 ranks takes some 0.2 ms.
@@ -25,8 +24,6 @@ LAST_WORDS = re.compile(r"Its last lines:\n.*", re.DOTALL)
 """As in a message, for who has them on the screen already."""
 _LAST_BYTES = 1 << 14
 _LINE_LENGTH = 400
-# With less room than this the output of ranks is lost (assumed: a few pages each).
-_LEAST_ROOM_BYTES = 1 << 18
 
 
 class Listener(Protocol):
@@ -82,7 +79,7 @@ class RankOutput:
 
         Raises: UsageError if the directory cannot be made.
         """
-        self._run_dir = run_dir
+        self._room = Room(run_dir)
         self._logs = [
             _Log(rank, stream, spool_path(run_dir, rank, stream))
             for rank in ranks
@@ -113,16 +110,14 @@ class RankOutput:
         """What a rank has printed last, as the end of a message."""
         if not self._logs:
             return SAID_ABOVE
-        text = "\n  ".join(["Its last lines:", *self._last_lines(rank)])
-        if not self._last_lines(rank):
-            text = "It printed nothing."
-        if shutil.disk_usage(self._run_dir).free < _LEAST_ROOM_BYTES:
-            text = f"There is no room left in {self._run_dir.parent} for what it prints. {text}"
-        return text
+        lines = self._last_lines(rank)
+        text = "\n  ".join(["Its last lines:", *lines]) if lines else "It printed nothing."
+        return f"{self._room.lack} {text}".lstrip()
 
     def _last_lines(self, rank: int) -> list[str]:
         """Of errors, if there are any, else of output."""
         with self._lock:
+            self._room.look()
             logs = [log for log in self._logs if log.rank == rank]
             for log in logs:
                 while self._take(log):
@@ -174,6 +169,7 @@ class RankOutput:
     def _look(self) -> bool:
         """Brings out what is new; whether there was anything."""
         with self._lock:
+            self._room.look()
             for log in self._logs:
                 self._take(log)
             taken, self._taken = self._taken, []

@@ -32,6 +32,10 @@ class Memory(Protocol):
 
     over: str
 
+    @property
+    def total_bytes(self) -> int:
+        """What the run took of this host when it was last weighed."""
+
     def take_warning(self) -> str:
         """What the user should be told, once; empty: nothing."""
 
@@ -66,6 +70,9 @@ class OtherHosts(Protocol):
 
     def check(self) -> None:
         """Raises: what keeps the others from being heard."""
+
+    def tell_memory(self, taken_bytes: int) -> None:
+        """The run takes so much of this host, for the one that holds the limit."""
 
     def close(
         self, host_memory: Mapping[str, Any], by_machine: Sequence[Mapping[str, float]]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from phantora_py.agent.parts import Sender
-from phantora_py.launch.spool import Spool, Stream, spool_path
+from phantora_py.launch.spool import Room, Spool, Stream, spool_path
 from sim_server import simulation_pb2 as messages
 from sim_server.errors import UsageError
 
@@ -21,6 +21,7 @@ class Printed:
     ) -> None:
         self._sender = sender
         self._run_dir = run_dir
+        self._room = Room(run_dir)
         self._spools = [
             (rank, stream, Spool(spool_path(run_dir, rank, stream)))
             for rank in ranks
@@ -39,10 +40,15 @@ class Printed:
         """The other host does so."""
 
     def check(self) -> None:
-        """Raises: UsageError if it cannot be read."""
+        """Raises: UsageError if it cannot be read, or was lost."""
         if self._error is not None:
             raise UsageError(
                 f"What ranks print cannot be read in {self._run_dir}: {self._error.strerror}."
+            )
+        if self._room.lack:
+            raise UsageError(
+                f"There is no room left in {self._run_dir.parent} for what ranks print. Make room "
+                "there or set TMPDIR to a directory that has it."
             )
 
     def close(self) -> None:
@@ -62,6 +68,7 @@ class Printed:
             self._error = error
 
     def _send_all(self) -> None:
+        self._room.look()
         for rank, stream, spool in self._spools:
             while text := spool.read():
                 printed = messages.Printed(stream=stream.name, text=text)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from phantora_py.agent.kept_files import keep
+from phantora_py.agent.memory import Elsewhere
 from phantora_py.agent.parts import Sender
 from phantora_py.isolation import wire
 from sim_server import simulation_pb2 as messages
@@ -36,10 +37,13 @@ _LOSS_S = 2.0
 
 @dataclass(frozen=True)
 class Neighbours:
-    """The ranks of other hosts. `by_address`: of each simulated node there, one of its ranks."""
+    """The ranks of other hosts. `by_address`: of each simulated node there, one of its ranks;
+    `elsewhere`: what is told of the hosts themselves.
+    """
 
     ranks: Sequence[int]
     by_address: Mapping[str, int]
+    elsewhere: Elsewhere
 
 
 class Relay:
@@ -141,6 +145,8 @@ class Relay:
                     self._keep_file(parcel.rank, parcel.kept)
                 case "note":
                     self._note(parcel.note)
+                case "memory_bytes":
+                    self._neighbours.elsewhere.taken_bytes[parcel.rank] = parcel.memory_bytes
                 case _:
                     self._incoming.put(parcel)
 

@@ -5,7 +5,7 @@ import json
 import sys
 import traceback
 
-from phantora_py.hosts.job import read_job
+from phantora_py.hosts.job import BEGUN, read_job
 from phantora_py.runs.share import run_share
 from sim_server.errors import InternalError, PhantoraError
 
@@ -26,7 +26,7 @@ def run(_options: argparse.Namespace) -> int:
     """
     try:
         job = read_job(sys.stdin.readline())
-        outcome, is_news = run_share(job, sys.stdin)
+        outcome, is_news = run_share(job, sys.stdin, lambda: print(BEGUN, flush=True))
     except PhantoraError as error:
         return _report(error.exit_code, str(error))
     except Exception as error:  # the first host tells the user

@@ -16,7 +16,7 @@ from phantora_py.plan.search import METHODS, Choice, search
 from phantora_py.plan.sharding_plan import from_json, to_json
 from phantora_py.plan.summary import summarise
 from phantora_py.plan.tables import read_tables
-from phantora_py.sweep.engines import ENGINES
+from phantora_py.sweep.engines import ENGINES, require
 from phantora_py.text.tables import Column, print_table, table_console
 from phantora_py.text.units import amount_text, duration_text, percent_text, size_text
 from sim_server.cluster import Cluster, Layout, gpu_of_node, load_cluster, place
@@ -125,6 +125,8 @@ def _check(options: argparse.Namespace) -> None:
             raise UsageError(f"--{name} must be at least 1, not {getattr(options, name)}")
     if options.confirm < 0:
         raise UsageError(f"--confirm must not be below 0, as {options.confirm} is")
+    if options.confirm:
+        require(options.engine)
     if options.seed < 0:
         raise UsageError(f"--seed must not be below 0, as {options.seed} is")
     if options.memory is not None and not 0 < options.memory < 1e6:

@@ -226,8 +226,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     machine.add_argument(
         "--memory-limit",
         metavar="SIZE",
-        help="stop the run before it takes more of this machine's memory than SIZE; default: the "
-        "available memory, less a margin",
+        help="stop the run before it takes more memory than SIZE, on all its hosts together; "
+        "default: what is available on each, less a margin",
     )
     output = parser.add_argument_group("output")
     output.add_argument(

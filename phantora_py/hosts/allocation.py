@@ -1,18 +1,17 @@
 """A run on hosts that Slurm has not allocated yet: it is started anew within an allocation."""
 
 import os
-import signal
 import subprocess
 from collections.abc import Sequence
 
-import psutil
-
 from phantora_py.hosts.engines import count_of_hosts, short
 from phantora_py.launch.interrupts import Interrupts
+from phantora_py.launch.module import module_command
 from sim_server.errors import UsageError
 
 _LIMIT_S = 60.0
 _LOOK_EVERY_S = 0.1
+_HELD = module_command("phantora_py.hosts.held")
 
 
 def is_wanted(engine: str, hosts: str | None) -> bool:
@@ -44,29 +43,19 @@ def run_within(hosts: str, command: Sequence[str]) -> int:
     step = ("srun", *place, "--quiet", "--disable-status", *command)
     # In a session of its own a Ctrl-C does not reach it: Slurm would end all steps at once.
     salloc = subprocess.Popen(
-        ["salloc", "--quiet", *request, *step],
-        stdin=subprocess.DEVNULL,
+        [*_HELD, "salloc", "--quiet", *request, *step],
+        stdin=subprocess.PIPE,
         start_new_session=True,
     )
-    told = False
+    assert salloc.stdin is not None
     with Interrupts() as interrupts, salloc:
         while True:
             try:
                 code = salloc.wait(_LOOK_EVERY_S)
                 return code if interrupts.number is None else 128 + interrupts.number
             except subprocess.TimeoutExpired:
-                if interrupts.number is not None and not told:
-                    told = True
-                    _interrupt(salloc.pid)
+                if interrupts.number is not None:
+                    salloc.stdin.close()
             except BaseException:  # a second interrupt
                 salloc.terminate()
                 raise
-
-
-def _interrupt(pid: int) -> None:
-    """Asks the run to end; of signals that end something srun hands on this one alone. Before there
-    is a run, hosts are waited for no longer.
-    """
-    salloc = psutil.Process(pid)
-    for process in salloc.children() or [salloc]:
-        process.send_signal(signal.SIGINT)

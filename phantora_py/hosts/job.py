@@ -21,6 +21,8 @@ from sim_server.errors import UsageError
 # They belong to the host, or to how an agent was started there.
 _OWN_VARIABLES = ("HOSTNAME", "PWD", "OLDPWD", "TMPDIR", "XDG_RUNTIME_DIR", "PHANTORA_TOKEN")
 _OWN_PREFIXES = ("SLURM", "SSH_", "SRUN_", "RAY_")
+BEGUN = "begun"
+"""The line that an agent prints when this host can take its part, before it joins the others."""
 
 
 @dataclass(frozen=True)

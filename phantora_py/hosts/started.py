@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from phantora_py.agent.parts import Outcome
-from phantora_py.hosts.job import Job
+from phantora_py.agent.server import START_LIMIT_S
+from phantora_py.hosts.engines import short
+from phantora_py.hosts.job import BEGUN, Job
 from phantora_py.launch.module import module_command
 from phantora_py.launch.shares import Hosts, Share
 from phantora_py.machine.process_tree import cpu_s
@@ -25,6 +27,8 @@ _END_LIMIT_S = 15.0
 _REPORT_S = 3.0
 _PAUSE_S = 0.02
 _SHOWN_LINES = 20
+_KILLED = 128
+"""From here on the exit code that a shell tells is that of a signal."""
 
 
 class _Started:
@@ -72,7 +76,22 @@ class _Started:
         if report is not None:
             return _error_of(report, f"Host {self.host}: {report['message']}")
         words = "\n  ".join(said.splitlines()[-_SHOWN_LINES:]) or "it said nothing."
+        if not self.has_begun and 0 < status < _KILLED:
+            return UsageError(
+                f"Host {self.host} has no such phantora as this one: its agent ended with status "
+                f"{status}. The same Python, PyTorch and phantora have to be at the same path as "
+                f"here, {sys.executable}. It said: {words}"
+            )
         return InternalError(f"The agent of host {self.host} ended with status {status}: {words}")
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether it has found its host fit, and joins."""
+        return BEGUN in self._told.read_text(errors="replace").splitlines()
+
+    def last_words(self) -> str:
+        """What has come of it, for one that has said nothing yet."""
+        return short(self._said.read_text(errors="replace"))
 
     def close(self) -> None:
         assert self.process.stdin is not None
@@ -109,6 +128,17 @@ class StartedHosts:
             if (error := started.error()) is not None:
                 raise error
 
+    def absence(self) -> str:
+        """Why the run has not begun, where that is because an agent is missing; else empty."""
+        absent = [started for started in self._started if not started.has_begun]
+        if not absent:
+            return ""
+        names = ", ".join(started.host for started in absent)
+        return (
+            f"No agent has begun on {'host' if len(absent) == 1 else 'hosts'} {names} within "
+            f"{START_LIMIT_S:g} s. What starts it there said: {absent[0].last_words()}"
+        )
+
     def explain(self, outcome: Outcome) -> Outcome:
         """The run's end: with the host of a rank that failed on another, and with what the agent of
         a host says if that was the cause.
@@ -135,6 +165,11 @@ class StartedHosts:
                 where = f"Rank {outcome.failed_rank}, on host {share.host}, {rest}"
                 return replace(outcome, message=where)
         return outcome
+
+    @property
+    def pids(self) -> list[int]:
+        """Of their processes on this host."""
+        return [started.process.pid for started in self._started]
 
     @property
     def used_s(self) -> float:

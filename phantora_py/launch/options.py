@@ -113,7 +113,7 @@ class RunOptions:
     log_dir: Path | None = None
     """A directory for files of the ranks' output."""
     memory_limit_bytes: int | None = None
-    """What the run may take of this machine; None: all but a margin."""
+    """What the run may take of all its hosts; None: of each all but a margin."""
     memory_kinds: bool = False
     """Also tell what PyTorch's memory is (phantora_py.rank.memory_kinds)."""
     modules: bool = False

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+# With less than this a rank's line is lost (assumed: a few pages).
+_LEAST_ROOM_BYTES = 1 << 14
 # Read at one time, and given back at one time (assumed: small against what a rank takes itself).
 _PIECE_BYTES = 1 << 20
 # Source: linux/falloc.h.
@@ -90,6 +92,24 @@ class Spool:
 
     def close(self) -> None:
         os.close(self._file)
+
+
+class Room:
+    """Whether ranks had room for what they print. To be looked at before that is read, which makes
+    room again.
+    """
+
+    def __init__(self, run_dir: Path) -> None:
+        self._run_dir = run_dir
+        self.lack = ""
+        """A sentence, once there was none."""
+
+    def look(self) -> None:
+        """Raises: OSError."""
+        disk = os.statvfs(self._run_dir)
+        blocks = disk.f_bfree if os.geteuid() == 0 else disk.f_bavail
+        if blocks * disk.f_frsize < _LEAST_ROOM_BYTES:
+            self.lack = f"There is no room left in {self._run_dir.parent} for what it prints."
 
 
 def open_for_writing(paths: Sequence[str]) -> list[int]:

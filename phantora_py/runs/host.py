@@ -1,7 +1,7 @@
 """One host's part in a run, from the files that its ranks find to their end."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from phantora_py.agent.agent import HostAgent
 from phantora_py.agent.datafile import DataSink
 from phantora_py.agent.kept_files import KeptFiles
-from phantora_py.agent.memory import MemoryWatch
+from phantora_py.agent.memory import Elsewhere, MemoryWatch
 from phantora_py.agent.other_hosts import OtherHosts
 from phantora_py.agent.output import RankOutput
 from phantora_py.agent.own_ranks import OwnRanks
@@ -50,6 +50,8 @@ class Meeting:
     check: Callable[[], None]
     limit_s: float
     reach_limit_s: float = math.inf
+    agents: Sequence[int] = ()
+    """Processes below ours that are the agents of other hosts, or what has started them."""
 
 
 class Host:
@@ -85,12 +87,13 @@ class Host:
         limits_s = meeting.limit_s, meeting.reach_limit_s
         simulation.join(_hello(prepared, directory), meeting.check, *limits_s)
         processes = await_ready(processes, prepared, directory, stack, simulation.check_alive)
-        others = self._reach_others(simulation, processes, output, watcher.note)
+        elsewhere = _elsewhere(prepared, meeting)
+        others = self._reach_others(simulation, processes, output, elsewhere, watcher.note)
         started()
         running = _start_ranks(prepared, directory, processes, channels)
         stall = StallWatch(directory.path, prepared.options.stall_limit_s)
-        limit_bytes = prepared.options.memory_limit_bytes
-        with Interrupts() as interrupts, MemoryWatch(limit_bytes, running.tops) as memory:
+        watch = _memory_watch(prepared, running.tops, elsewhere)
+        with Interrupts() as interrupts, watch as memory:
             agent = HostAgent(
                 *(channels, simulation, running, data, watcher),
                 output=output,
@@ -110,17 +113,16 @@ class Host:
         simulation: Simulation,
         processes: RankProcesses,
         output: RankOutput | Printed,
+        elsewhere: Elsewhere,
         note: Callable[[str], None],
     ) -> OtherHosts | None:
         prepared = self._prepared
         if prepared.share is None:
             return None
-        elsewhere = sorted(set(prepared.live_ranks) - set(prepared.local_ranks))
+        ranks = sorted(set(prepared.live_ranks) - set(prepared.local_ranks))
         own_network = prepared.isolation.own_network
-        by_address = {
-            node_address(prepared.layout.node(rank), own_network): rank for rank in elsewhere
-        }
-        neighbours = Neighbours(elsewhere, by_address)
+        by_address = {node_address(prepared.layout.node(rank), own_network): rank for rank in ranks}
+        neighbours = Neighbours(ranks, by_address, elsewhere)
         relay = Relay(simulation, self._directory.path, processes.cable, neighbours, note)
         self._stack.enter_context(relay)
         simulation.deliver_parcels(relay.take)
@@ -129,6 +131,22 @@ class Host:
         share, run_dir = prepared.share, self._directory.path
         kept = KeptFiles(simulation, run_dir, share.ranks, share.host, share.index)
         return OtherHosts(relay, output, kept)
+
+
+def _elsewhere(prepared: Prepared, meeting: Meeting) -> Elsewhere:
+    """What is known of other hosts before they tell; nothing but on the first one."""
+    others = prepared.hosts.shares[1:] if prepared.hosts else ()
+    names = {share.ranks[0]: share.host for share in others}
+    return Elsewhere(names, dict.fromkeys(names, 0), meeting.agents)
+
+
+def _memory_watch(prepared: Prepared, tops: Mapping[int, int], elsewhere: Elsewhere) -> MemoryWatch:
+    """The first host holds the limit; the others tell it what they take."""
+    limit_bytes = prepared.options.memory_limit_bytes
+    if limit_bytes is None or prepared.share is None or prepared.share.index == 0:
+        return MemoryWatch(limit_bytes, tops, elsewhere=elsewhere)
+    part = len(prepared.local_ranks) / len(prepared.live_ranks)
+    return MemoryWatch(None, tops, told_bytes=part * limit_bytes)
 
 
 def _start_ranks(

@@ -22,6 +22,7 @@ from phantora_py.agent.output import LAST_WORDS, Listener, RankOutput
 from phantora_py.agent.parts import Outcome
 from phantora_py.agent.parts import Watcher as AgentWatcher
 from phantora_py.agent.server import START_LIMIT_S, Server, new_token_of
+from phantora_py.agent.simulation import Unreachable
 from phantora_py.data import SCHEMA
 from phantora_py.hosts.choice import choose as choose_hosts
 from phantora_py.hosts.job import job_of
@@ -345,7 +346,12 @@ def _serve(  # noqa: PLR0917
             clocks.started_s = clocks.started_s or time.monotonic()
 
         host = Host(prepared, directory, stack)
-        outcome = host.serve(meeting, data, watcher, started, lambda _: output)
+        try:
+            outcome = host.serve(meeting, data, watcher, started, lambda _: output)
+        except Unreachable as error:
+            if started_hosts is None:
+                raise
+            raise UsageError(started_hosts.absence() or str(error)) from error
         if started_hosts is not None:
             outcome = started_hosts.explain(outcome)
         outcome = replace(
@@ -380,7 +386,7 @@ def _meet(
         server.check()
         started.check()
 
-    return Meeting(endpoint, check, limit_s), started
+    return Meeting(endpoint, check, limit_s, agents=started.pids), started
 
 
 def _start_server(prepared: Prepared, directory: RunDirectory) -> Server:

@@ -58,9 +58,9 @@ class _NoData:
     def check(self) -> None: ...
 
 
-def run_share(job: Job, lifeline: TextIO) -> tuple[Outcome, bool]:
+def run_share(job: Job, lifeline: TextIO, begun: Callable[[], None]) -> tuple[Outcome, bool]:
     """Runs the ranks of this host until the run ends, or `lifeline` does. Returns how that was, and
-    whether it is news to the others.
+    whether it is news to the others. `begun`: called when this host is found fit.
 
     Raises: PhantoraError if it cannot be done.
     """
@@ -69,6 +69,7 @@ def run_share(job: Job, lifeline: TextIO) -> tuple[Outcome, bool]:
     with rundir.run_directory(len(prepared.local_ranks), nothing, nothing) as directory:
         threading.Thread(target=_await_end, args=(lifeline,), daemon=True).start()
         write_files(prepared, directory)
+        begun()
         with ExitStack() as stack:
             host = Host(prepared, directory, stack)
             watcher = _Quiet(job.share.host)

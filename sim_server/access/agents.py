@@ -22,6 +22,8 @@ from sim_server.settings import Settings
 _LATEST_NS = 1 << 60
 # What a process can end with: minus a signal, or an exit code.
 _STATUSES = range(-128, 256)
+OF_ITS_RANKS = ("printed", "kept", "memory_bytes")
+"""Parcels that tell of an agent's own ranks, for the one that keeps the data file."""
 
 
 @dataclass(eq=False)
@@ -82,9 +84,9 @@ class AgentLink:
         return fault and f"set {fault} aside"
 
     def _parcels_fault(self, parcels: messages.Parcels) -> str:
-        told = [one for one in parcels.parcels if one.WhichOneof("content") in ("printed", "kept")]
+        told = [one for one in parcels.parcels if one.WhichOneof("content") in OF_ITS_RANKS]
         fault = self._foreign([one.rank for one in told])
-        return fault and f"sent output of {fault}"
+        return fault and f"sent output or memory of {fault}"
 
     def _rank_exited_fault(self, exit_: messages.RankExited) -> str:
         if fault := self._foreign([exit_.rank]):

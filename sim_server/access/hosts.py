@@ -24,7 +24,7 @@ import time
 from collections.abc import Iterable, Sequence
 
 from sim_server import simulation_pb2 as messages
-from sim_server.access.agents import AgentLink, Agents
+from sim_server.access.agents import OF_ITS_RANKS, AgentLink, Agents
 
 SIGN_OF_LIFE_S = 0.5
 SILENCE_S = 3.0
@@ -56,7 +56,7 @@ def pass_on(agents: Agents, sender: AgentLink, parcels: messages.Parcels) -> Non
     by_receiver: dict[AgentLink, messages.Parcels] = {}
     for parcel in parcels.parcels:
         receiver = agents.by_rank.get(parcel.rank)
-        if parcel.WhichOneof("content") in {"printed", "note", "kept"}:
+        if parcel.WhichOneof("content") in {"note", *OF_ITS_RANKS}:
             receiver = agents.links[0]
         else:
             sender.quiet = None

@@ -24,7 +24,7 @@ from sim_server.fold import Apart, Dimension, Fold
 from sim_server.records import PROTOCOL_VERSION as RECORDS_VERSION
 from sim_server.settings import Settings, load_gpus, parse_choice
 
-PROTOCOL_VERSION = 6
+PROTOCOL_VERSION = 7
 """Of the messages in simulation.proto."""
 MAX_RANKS = 1 << 16
 """Of one run. Assumed: larger than any cluster that was ever simulated rank by rank."""

@@ -1,12 +1,13 @@
 """What a run takes of the machine: weighed, told before it is too much, and the end of the run."""
 
 import os
+import signal
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from phantora_py.agent.memory import MemoryWatch, margin_bytes
+from phantora_py.agent.memory import Elsewhere, MemoryWatch, margin_bytes
 from phantora_py.machine import host_memory
 from phantora_py.machine.process_tree import tree
 
@@ -105,6 +106,59 @@ def test_a_limit_of_the_user() -> None:
         "rank 0 most with 2.00 GiB; about 2 of this size would fit. Run fewer ranks, or a smaller "
         "program."
     )
+
+
+def test_a_limit_of_several_hosts() -> None:
+    """The sum counts, and each host is named."""
+    machine = Machine(left_gib=100)
+    far = Elsewhere({2: "far"}, {2: 0})
+    memory = MemoryWatch(4 * GIB, _RANKS, machine.available, machine.weigh, elsewhere=far)
+    memory.iterates()
+    memory.look()
+    far.taken_bytes[2] = GIB
+    memory.look()
+    assert (memory.over, memory.take_warning()) == ("", "")
+    far.taken_bytes[2] = 2 * GIB
+    memory.look()
+    assert memory.over == (
+        "The run takes 4.00 GiB of memory, and --memory-limit is 4.00 GiB: 2.00 GiB on this host, "
+        "2.00 GiB on host far. Run fewer ranks, or a smaller program."
+    )
+    assert memory.to_dict()["total_bytes"] == 2 * GIB
+
+
+def test_another_host_tells_what_it_takes() -> None:
+    """It is weighed whenever that has changed by much, and holds no limit itself."""
+    machine = Machine(left_gib=100)
+    memory = MemoryWatch(None, _RANKS, machine.available, machine.weigh, told_bytes=4 * GIB)
+    for left_gib, rank_gib in ((96.0, 2), (95.99, 2), (98.0, 1)):
+        machine.left_bytes, machine.rank_bytes = int(left_gib * GIB), rank_gib * GIB
+        memory.look()
+        assert memory.total_bytes == 2 * rank_gib * GIB
+    machine.left_bytes, machine.rank_bytes = 90 * GIB, 5 * GIB
+    memory.look()
+    assert memory.total_bytes == 10 * GIB
+    assert memory.over == ""
+
+
+def test_an_agent_below_us_is_another_host() -> None:
+    """What it takes is not ours."""
+    pid = os.posix_spawn("/bin/sleep", ["sleep", "60"], {})
+    try:
+        seen: list[set[int]] = []
+
+        def weigh(pids: Iterable[int]) -> int:
+            seen.append(set(pids))
+            return 0
+
+        machine = Machine(left_gib=100)
+        for processes in ((), (pid,)):
+            far = Elsewhere({2: "far"}, {2: 0}, processes)
+            MemoryWatch(None, {}, machine.available, weigh, elsewhere=far)
+        assert seen[0] - seen[1] == {pid}
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
 
 
 def test_the_margin_leaves_a_small_machine_something() -> None:

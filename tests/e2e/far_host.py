@@ -3,7 +3,7 @@
 The command runs on this machine, but its agent reaches the server through a link that takes
 PHANTORA_FAR_HOST_MS each way, and that is cut as soon as the file PHANTORA_FAR_HOST_CUT exists.
 What the agent sends is also added to the file PHANTORA_FAR_HOST_HEARD. A host named "unreachable"
-is.
+is, and one named "bare" has no Python where this one has it.
 """
 
 from __future__ import annotations
@@ -73,6 +73,9 @@ def main() -> int:
     if host == "unreachable":
         print("ssh: connect to host unreachable port 22: No route to host", file=sys.stderr)
         return 255
+    if host == "bare":
+        print(f"sh: {command.split()[0]}: not found", file=sys.stderr)
+        return 127
     job = json.loads(sys.stdin.buffer.readline())
     name, _, port = job["address"].rpartition(":")
     listener = socket.create_server(("127.0.0.1", 0))

@@ -126,3 +126,25 @@ def test_a_cable_is_pulled(
         errors = process.stderr.read()
     assert code in {4, 70}, errors
     assert hosts.names[number or 1] in errors
+
+
+@pytest.mark.parametrize(
+    ("mib", "sentence"),
+    [
+        (2, "Host far: 1 ranks share 5 MiB of memory with the simulation, and there is no room"),
+        (8, "Host far: There is no room left in /dev/shm for what ranks print. Make room there"),
+    ],
+)
+def test_a_host_whose_disk_is_full(
+    failing_phantora: Phantora, tmp_path: Path, mib: int, sentence: str
+) -> None:
+    """From the start, or in the middle, where what is lost would not be missed."""
+    ssh = [sys.executable, str(Path(__file__).with_name("small_host.py"))]
+    environment = {"PHANTORA_SSH": shlex.join(ssh), "SMALL_HOST_MIB": str(mib)}
+    environment["SMALL_HOST_DIRECTORY"] = str(tmp_path)
+    options = ["--hosts", "localhost,far", "--listen", "127.0.0.1"]
+    options += ["--nodes", "2", "--gpus-per-node", "1"]
+    run = failing_phantora.run(options, [PROGRAMS / "prints_much.py"], environment)
+    assert run.exit_code == 2, run.errors
+    assert sentence in run.errors
+    assert run.errors.count("phantora: ") == 1

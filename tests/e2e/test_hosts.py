@@ -116,6 +116,28 @@ def test_a_call_of_a_helper_on_another_host(failing_phantora: Phantora) -> None:
     assert "a rank has started called cudaImportExternalMemory of cudart" in run.errors
 
 
+def test_the_memory_limit_is_the_runs(phantora: Phantora) -> None:
+    """Each host takes less, and what both take is told by host."""
+    options = [*HOSTS, *NODES, "--memory-limit", "1200MiB"]
+    command: list[str | Path] = [PROGRAMS / "takes_host_memory.py", "400"]
+    run = phantora.run(options, command, FAR)
+    assert run.exit_code == 2, run.errors
+    assert not run.output
+    said = re.search(
+        r"The run takes 1\.\d+ GiB of memory, and --memory-limit is 1\.17 GiB: (\d+|1\.0\d) .iB on "
+        r"this host, (\d+|1\.0\d) .iB on host far\. Run fewer ranks",
+        run.errors,
+    )
+    assert said is not None, run.errors
+    told = run.data.run["hosts"]
+    assert (
+        sum(one["total_bytes"] for one in told)
+        > 1200 << 20
+        == (run.data.run["host_memory"]["limit_bytes"])
+    )
+    assert all(one["total_bytes"] < 1100 << 20 for one in told)
+
+
 @pytest.mark.parametrize(("case", "exit_code"), [("raise", 4), ("kill", 4), ("leave", 5)])
 def test_a_rank_of_another_host_fails(
     failing_phantora: Phantora, case: str, exit_code: int
@@ -235,11 +257,23 @@ BAD: Mapping[str, tuple[list[str], dict[str, str], int, str]] = {
         2,
         "Host unreachable cannot be reached by ssh: ssh: connect to host unreachable port 22",
     ),
+    "no Python there": (
+        ["--hosts", "localhost,bare", "--listen", "127.0.0.1", *NODES],
+        {},
+        2,
+        "Host bare has no such phantora as this one: its agent ended with status 127. The same ",
+    ),
     "another PyTorch": (
         [*HOSTS, *NODES],
         {"PHANTORA_FAR_HOST_VERSIONS": json.dumps({"torch": "1.13"})},
         2,
         "Host far: this host has torch ",
+    ),
+    "another Python": (
+        [*HOSTS, *NODES],
+        {"PHANTORA_FAR_HOST_VERSIONS": json.dumps({"python": "3.9.1"})},
+        2,
+        "Host far: this host has python ",
     ),
     "less isolation": (
         [*HOSTS, *NODES],

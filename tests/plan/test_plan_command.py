@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -265,3 +266,18 @@ def test_bad_options_are_named(
     """Exit code 2 and the option."""
     assert main(_arguments(_file(tmp_path), *option)) == 2
     assert message in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("engine", ["slurm", "ray"])
+def test_an_engine_that_is_not_installed_is_told_first(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    engine: str,
+) -> None:
+    """Not after a search of minutes."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.setattr("phantora_py.cli.plan.search", lambda *_: pytest.fail("it searches"))
+    assert main(_arguments(_file(tmp_path), "--confirm", "1", "--engine", engine)) == 2
+    assert f"--engine {engine} needs " in " ".join(capsys.readouterr().err.split())

@@ -71,6 +71,19 @@ def test_output_goes_to_the_first_agent_and_wakes_nobody() -> None:
     assert (first.parcels, second.quiet) == (0, quiet())
 
 
+def test_memory_of_a_host_goes_to_the_first_agent() -> None:
+    """And is that of the sender's own ranks."""
+    agents = make_agents(2)
+    first, second = agents.links
+    told = messages.Parcels(parcels=[messages.Parcel(rank=1, memory_bytes=7)])
+    assert second.fault(messages.FromAgent(parcels=told)) == ""
+    hosts.pass_on(agents, second, told)
+    assert taken(first)[0].memory_bytes == 7
+    assert first.parcels == 0
+    fault = first.fault(messages.FromAgent(parcels=told))
+    assert fault == "sent output or memory of rank 1, which is not its own"
+
+
 def test_one_agent_is_believed_alone() -> None:
     agents = make_agents(1)
     assert proven(agents, agents.links[0], quiet(0)) == [quiet(0)]

@@ -114,6 +114,46 @@ def test_an_interrupt_ends_the_allocation(
     assert queue_ends(slurm)
 
 
+def test_a_killed_run_leaves_nothing(slurm: dict[str, str], tmp_path: Path) -> None:
+    """Neither a run nor an allocation; what was simulated is kept."""
+    program = (
+        "import os\nprint('in', os.environ['PHANTORA_RUN_DIR'], flush=True)\nwhile True: pass\n"
+    )
+    with start(slurm, tmp_path, 2, program) as process:
+        assert process.stdout is not None
+        places = [next(process.stdout).split()[-1] for _ in range(3)]
+        process.kill()
+        process.wait(LIMIT_S)
+    limit_s = time.monotonic() + 30
+    while slurm_cluster.ask(slurm, "squeue", "--noheader", "--states=running"):
+        assert time.monotonic() < limit_s
+        time.sleep(0.1)
+    assert queue_ends(slurm)
+    assert not any(Path(place).exists() for place in places)
+    assert RunData(tmp_path / "run.phr").run["exit_code"] == 128 + signal.SIGINT
+
+
+def test_a_run_that_is_killed_while_it_waits(slurm: dict[str, str], tmp_path: Path) -> None:
+    """It waits no longer."""
+    with start(slurm, tmp_path, 2, "while True: pass\n") as first:
+        while not slurm_cluster.ask(slurm, "squeue", "--noheader", "--states=running"):
+            time.sleep(0.1)
+        other = tmp_path / "other"
+        other.mkdir()
+        with start(slurm, other, 2) as second:
+            while not slurm_cluster.ask(slurm, "squeue", "--noheader", "--states=pending"):
+                time.sleep(0.1)
+            second.kill()
+            second.wait(LIMIT_S)
+        limit_s = time.monotonic() + 30
+        while slurm_cluster.ask(slurm, "squeue", "--noheader", "--states=pending"):
+            assert time.monotonic() < limit_s
+            time.sleep(0.1)
+        first.send_signal(signal.SIGINT)
+        first.communicate(timeout=LIMIT_S)
+    assert queue_ends(slurm)
+
+
 def test_an_interrupt_while_hosts_are_waited_for(slurm: dict[str, str], tmp_path: Path) -> None:
     with start(slurm, tmp_path, 2, "while True: pass\n") as first:
         while not slurm_cluster.ask(slurm, "squeue", "--noheader", "--states=running"):

@@ -5,6 +5,7 @@ Source: Ray's reference of ray.init, ray.remote, ray.wait and ray.cancel, versio
 
 from __future__ import annotations
 
+import importlib.util
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -27,12 +28,9 @@ class RayEngine:
 
     def __init__(self, results: Results, most: int | None) -> None:
         """Raises: UsageError where Ray is not to be had."""
-        try:
-            import ray  # noqa: PLC0415 - an extra, which takes a second
-        except ImportError:
-            raise UsageError(
-                "--engine ray needs Ray. To install it: pip install 'phantora[ray]'"
-            ) from None
+        require()
+        import ray  # noqa: PLC0415 - an extra, which takes a second
+
         self._ray = ray
         self._results = results
         self._most = most
@@ -91,6 +89,12 @@ class RayEngine:
         if not self._results.has(task.key):
             return task, f"all hosts must see {self._results.directory}; one did not."
         return task, ""
+
+
+def require() -> None:
+    """Raises: UsageError where Ray is not installed."""
+    if importlib.util.find_spec("ray") is None:
+        raise UsageError("--engine ray needs Ray. To install it: pip install 'phantora[ray]'")
 
 
 def _runner() -> Callable[[Sequence[str]], None]:

@@ -43,7 +43,7 @@ class SlurmEngine:
         self._memory = RankMemory()
         self._jobs: dict[str, Task] = {}
         """Of tasks that have no result yet, by job: `17_3`, number 3 of array 17."""
-        _command("sinfo", "--noheader")
+        require()
 
     def run(self, tasks: Sequence[Task], begun: Callable[[Task], None]) -> Iterator[Ended]:
         """As `Engine.run`. Tasks that an earlier sweep left in the queue are waited for."""
@@ -149,6 +149,11 @@ class SlurmEngine:
             f"Slurm's job {job} left no result, and Slurm does not know it any more: it was "
             "cancelled before it began, or ended long ago."
         )
+
+
+def require() -> None:
+    """Raises: UsageError where Slurm's commands are not, or have no controller."""
+    _command("sinfo", "--noheader")
 
 
 def _ranks(task: Task) -> int:
