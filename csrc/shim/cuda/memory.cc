@@ -139,6 +139,7 @@ PH_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* address, void* poin
   PH_CALL(cuMemHostGetDevicePointer_v2);
   Allocation allocation;
   if (!address || !find_allocation(pointer, allocation)) return CUDA_ERROR_INVALID_VALUE;
+  show_to_device(pointer);
   *address = to_address(pointer);
   return CUDA_SUCCESS;
 }

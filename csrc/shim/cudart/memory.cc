@@ -114,7 +114,7 @@ PH_EXPORT cudaError_t cudaHostAlloc(void** pointer, std::size_t bytes, unsigned 
   constexpr unsigned kFlags = cudaHostAllocPortable | cudaHostAllocMapped | cudaHostAllocWriteCombined;
   if (pointer == nullptr || (flags & ~kFlags) != 0) return returned(cudaErrorInvalidValue);
   PH_CHECK_CAPTURE(check_unsafe_call());
-  *pointer = allocate_pinned(bytes);
+  *pointer = allocate_pinned(bytes, __builtin_return_address(0));
   return *pointer != nullptr ? cudaSuccess : returned(cudaErrorMemoryAllocation);
 }
 
@@ -146,6 +146,7 @@ PH_EXPORT cudaError_t cudaHostGetDevicePointer(void** address, void* pointer, un
   Allocation allocation;
   const bool is_pinned = find_allocation(pointer, allocation) && allocation.device < 0;
   if (address == nullptr || flags != 0 || !is_pinned) return returned(cudaErrorInvalidValue);
+  show_to_device(pointer);
   *address = pointer;
   return cudaSuccess;
 }

@@ -20,8 +20,10 @@
 #include "shim/core/config.h"
 #include "shim/core/failure.h"
 #include "shim/core/visible_devices.h"
+#include "shim/libc/framework.h"
 #include "shim/memory/first_use.h"
 #include "shim/memory/free_ranges.h"
+#include "shim/values/pytorch.h"
 #include "shim/values/values.h"
 
 namespace ph {
@@ -186,10 +188,14 @@ bool free_device(void* pointer) noexcept {
   return true;
 }
 
-void* allocate_pinned(std::size_t bytes) noexcept {
+void* allocate_pinned(std::size_t bytes, const void* caller) noexcept {
   void* pointer = nullptr;
   if (posix_memalign(&pointer, 4096, std::max<std::size_t>(bytes, 1)) != 0) return nullptr;
   register_pinned(pointer, bytes);
+  if (caller != nullptr && is_frameworks_own(caller) && hears_of_tensors()) {
+    const std::lock_guard lock(mutex);
+    allocations[reinterpret_cast<std::uintptr_t>(pointer)].has_host_tensors = true;
+  }
   return pointer;
 }
 
@@ -232,6 +238,18 @@ bool find_allocation(const void* pointer, Allocation& out) noexcept {
   if (entry == allocations.end()) return false;
   out = entry->second;
   return true;
+}
+
+bool has_host_tensors(const void* pointer) noexcept {
+  Allocation allocation;
+  return find_allocation(pointer, allocation) && allocation.has_host_tensors;
+}
+
+void show_to_device(const void* pointer) noexcept {
+  if (!may_be_pinned(pointer)) return;
+  const std::lock_guard lock(mutex);
+  const auto entry = allocation_at(reinterpret_cast<std::uintptr_t>(pointer));
+  if (entry != allocations.end()) entry->second.has_host_tensors = false;
 }
 
 bool is_in_use(std::uintptr_t begin, std::size_t bytes) noexcept {
