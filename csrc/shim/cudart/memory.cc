@@ -44,6 +44,22 @@ cudaError_t fill(void* pointer, int value, std::size_t bytes, cudaStream_t handl
   return fill_on(stream, pointer, static_cast<unsigned char>(value), 1, bytes);
 }
 
+cudaError_t fill(void* pointer, int value, const Rows& rows, cudaStream_t handle) noexcept {
+  PH_RESOLVE_STREAM(stream, handle);
+  const bool rows_overlap = rows.height > 1 && rows.width > rows.pitch;
+  if (rows_overlap || !can_fill_rows(pointer, 1, rows)) return returned(cudaErrorInvalidValue);
+  fill_rows(pointer, static_cast<unsigned char>(value), 1, rows, stream);
+  return cudaSuccess;
+}
+
+Rows rows_of(const cudaPitchedPtr& place, const cudaExtent& extent) noexcept {
+  return {.pitch = place.pitch,
+          .width = extent.width,
+          .height = extent.height,
+          .plane_pitch = place.pitch * place.ysize,
+          .depth = extent.depth};
+}
+
 }  // namespace
 
 namespace ph::cudart {
@@ -224,6 +240,29 @@ PH_EXPORT cudaError_t cudaMemset(void* pointer, int value, std::size_t bytes) no
 PH_EXPORT cudaError_t cudaMemsetAsync(void* pointer, int value, std::size_t bytes, cudaStream_t stream) noexcept {
   PH_CALL(cudaMemsetAsync, HostCost::Copy);
   return fill(pointer, value, bytes, stream);
+}
+
+PH_EXPORT cudaError_t cudaMemset2D(void* pointer, std::size_t pitch, int value, std::size_t width,
+                                   std::size_t height) noexcept {
+  PH_CALL(cudaMemset2D, HostCost::Copy);
+  return fill(pointer, value, {.pitch = pitch, .width = width, .height = height}, nullptr);
+}
+
+PH_EXPORT cudaError_t cudaMemset2DAsync(void* pointer, std::size_t pitch, int value, std::size_t width,
+                                        std::size_t height, cudaStream_t stream) noexcept {
+  PH_CALL(cudaMemset2DAsync, HostCost::Copy);
+  return fill(pointer, value, {.pitch = pitch, .width = width, .height = height}, stream);
+}
+
+PH_EXPORT cudaError_t cudaMemset3D(cudaPitchedPtr place, int value, cudaExtent extent) noexcept {
+  PH_CALL(cudaMemset3D, HostCost::Copy);
+  return fill(place.ptr, value, rows_of(place, extent), nullptr);
+}
+
+PH_EXPORT cudaError_t cudaMemset3DAsync(cudaPitchedPtr place, int value, cudaExtent extent,
+                                        cudaStream_t stream) noexcept {
+  PH_CALL(cudaMemset3DAsync, HostCost::Copy);
+  return fill(place.ptr, value, rows_of(place, extent), stream);
 }
 
 }  // extern "C"
