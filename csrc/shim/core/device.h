@@ -41,6 +41,12 @@ PH_EXPORT bool unregister_pinned(void* pointer) noexcept;
 // The allocation that holds `pointer`; false for ordinary host memory.
 PH_EXPORT bool find_allocation(const void* pointer, Allocation& out) noexcept;
 PH_EXPORT bool is_device_pointer(const void* pointer) noexcept;  // a range check, for hot paths
+// All addresses of device memory that the program has had until now lie there.
+struct DeviceAddresses {
+  std::uintptr_t begin;
+  std::uintptr_t end;
+};
+PH_EXPORT DeviceAddresses device_addresses() noexcept;
 PH_EXPORT bool is_in_use(std::uintptr_t begin, std::size_t bytes) noexcept;  // whether some allocation lies there
 PH_EXPORT bool any_pinned() noexcept;  // or was
 // False: no pinned host memory is there. A range check too.
