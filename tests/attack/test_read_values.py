@@ -74,6 +74,17 @@ def test_device_memory_between_pinned_memory_is_no_pinned_memory(phantora: Phant
     assert run.summary["trust"]["synthetic_reads"] == 1
 
 
+def test_kernels_write_through_addresses_at_any_byte(phantora: Phantora) -> None:
+    """Of a packed structure in known memory, on the device and pinned; small numbers are none."""
+    pytest.importorskip("torch", minversion="2.9")  # compiles kernels
+    run = phantora.run(["--ranks", "1"], [PROGRAMS / "packed_addresses.py"])
+    assert run.exit_code == 0, run.errors
+    *written, beside = run.output.splitlines()
+    assert len(written) == 8
+    assert all(line.endswith(": [0, 0, 0, 0]") for line in written)
+    assert beside == "beside them: [3, 4, 5, 6]"
+
+
 def test_kernels_write_through_addresses_in_unknown_memory(phantora: Phantora) -> None:
     """An address that the program has made a number on the device may be in any memory there."""
     pytest.importorskip("torch", minversion="2.9")  # compiles kernels

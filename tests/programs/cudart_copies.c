@@ -1,5 +1,5 @@
 /* covers: cudaMemcpy cudaMemcpyAsync cudaMemcpy2D cudaMemcpy2DAsync cudaMemcpyPeer cudaMemcpyPeerAsync cudaMemset
-   cudaMemsetAsync */
+   cudaMemsetAsync cudaMemset2D cudaMemset2DAsync cudaMemset3D cudaMemset3DAsync */
 #include <cuda_runtime_api.h>
 #include <string.h>
 
@@ -69,6 +69,31 @@ static void check_fills(unsigned char* a, cudaStream_t stream) {
   EXPECT(cudaMemset(a, 0, (size_t)1 << 40), cudaErrorInvalidValue);
 }
 
+/* Rows and planes: what lies between them stays. */
+static void check_filled_rows(unsigned char* a, cudaStream_t stream) {
+  unsigned char back[BYTES];
+  struct cudaPitchedPtr place = {a, 10, 10, 4};
+  OK(cudaMemset(a, 0, BYTES));
+  OK(cudaMemset2D(a, 10, 0x1ab, 4, 2));
+  OK(cudaMemset2DAsync(a + 100, 8, 7, 8, 2, stream));
+  OK(cudaStreamSynchronize(stream));
+  OK(cudaMemcpy(back, a, sizeof back, cudaMemcpyDeviceToHost));
+  CHECK(back[0] == 0xab && back[3] == 0xab && back[4] == 0 && back[9] == 0 && back[13] == 0xab && back[14] == 0);
+  CHECK(back[99] == 0 && back[100] == 7 && back[115] == 7 && back[116] == 0);
+  OK(cudaMemset3D(place, 1, (struct cudaExtent){3, 2, 2}));
+  OK(cudaMemset3DAsync(place, 2, (struct cudaExtent){1, 1, 2}, stream));
+  OK(cudaStreamSynchronize(stream));
+  OK(cudaMemcpy(back, a, sizeof back, cudaMemcpyDeviceToHost));
+  CHECK(back[0] == 2 && back[1] == 1 && back[3] == 0xab && back[10] == 1 && back[20] == 0);
+  CHECK(back[40] == 2 && back[42] == 1 && back[43] == 0 && back[50] == 1 && back[52] == 1 && back[53] == 0);
+  OK(cudaMemset2D(a, 10, 1, 0, 2));
+  OK(cudaMemset3D(place, 1, (struct cudaExtent){3, 2, 0}));
+  EXPECT(cudaMemset2D(NULL, 10, 1, 4, 2), cudaErrorInvalidValue);
+  EXPECT(cudaMemset2D(a, 2, 1, 4, 2), cudaErrorInvalidValue);
+  EXPECT(cudaMemset2D(a, (size_t)1 << 40, 1, 4, 2), cudaErrorInvalidValue);
+  EXPECT(cudaMemset3D(place, 1, (struct cudaExtent){3, 2, (size_t)1 << 40}), cudaErrorInvalidValue);
+}
+
 static void check_misuse(unsigned char* a) {
   unsigned char bytes[64] = {0};
   OK(cudaMemcpy(a, bytes, 0, cudaMemcpyHostToDevice));
@@ -116,6 +141,7 @@ int main(void) {
   check_directions(a, b, stream);
   check_rows(a, stream);
   check_fills(a, stream);
+  check_filled_rows(a, stream);
   check_misuse(a);
   check_peers(a);
   OK(cudaStreamDestroy(stream));

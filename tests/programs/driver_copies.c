@@ -1,7 +1,8 @@
 /* covers: cuMemAllocAsync cuMemFreeAsync cuMemAllocPitch_v2 cuMemHostAlloc cuMemHostGetDevicePointer_v2
    cuMemHostRegister_v2 cuMemHostUnregister cuMemcpy cuMemcpyAsync cuMemcpyDtoD_v2 cuMemcpyPeer cuMemcpyPeerAsync
    cuMemcpy2D_v2 cuMemcpy2DAsync_v2 cuMemcpy2DUnaligned_v2 cuMemsetD8_v2 cuMemsetD16_v2 cuMemsetD16Async
-   cuMemsetD32Async cuPointerSetAttribute */
+   cuMemsetD32Async cuMemsetD2D8_v2 cuMemsetD2D16_v2 cuMemsetD2D32_v2 cuMemsetD2D8Async cuMemsetD2D16Async
+   cuMemsetD2D32Async cuPointerSetAttribute */
 #include <cuda.h>
 #include <string.h>
 
@@ -87,6 +88,24 @@ static void check_fills(CUdeviceptr a, CUstream stream) {
   EXPECT(cuMemsetD8(0, 0, 16), CUDA_ERROR_INVALID_VALUE);
 }
 
+static void check_filled_rows(CUdeviceptr a, CUstream stream) {
+  unsigned char back[24];
+  OK(cuMemsetD8(a, 0, sizeof back));
+  OK(cuMemsetD2D8(a, 4, 0x11, 2, 2));
+  OK(cuMemsetD2D16(a + 8, 4, 0x2233, 1, 2));
+  OK(cuMemsetD2D32(a + 16, 4, 0x44556677, 1, 1));
+  OK(cuMemsetD2D8Async(a + 20, 2, 0x55, 1, 2, stream));
+  OK(cuMemsetD2D16Async(a + 14, 0, 0x6677, 1, 1, stream));
+  OK(cuMemsetD2D32Async(a, 4, 0x8899aabb, 1, 1, stream));
+  OK(cuStreamSynchronize(stream));
+  OK(cuMemcpyDtoH(back, a, sizeof back));
+  CHECK(memcmp(back, "\xbb\xaa\x99\x88\x11\x11\0\0\x33\x22\0\0\x33\x22\x77\x66", 16) == 0);
+  CHECK(memcmp(back + 16, "\x77\x66\x55\x44\x55\0\x55\0", 8) == 0);
+  EXPECT(cuMemsetD2D16(a, 3, 0, 1, 2), CUDA_ERROR_INVALID_VALUE); /* rows at odd addresses */
+  EXPECT(cuMemsetD2D32(a + 2, 4, 0, 1, 2), CUDA_ERROR_INVALID_VALUE);
+  EXPECT(cuMemsetD2D8(0, 4, 0, 1, 2), CUDA_ERROR_INVALID_VALUE);
+}
+
 int main(void) {
   CUcontext context;
   CUstream stream;
@@ -101,6 +120,7 @@ int main(void) {
   check_copies(a, b, context, stream);
   check_rows(a, stream);
   check_fills(a, stream);
+  check_filled_rows(a, stream);
   OK(cuMemFree(a));
   OK(cuMemFree(b));
   OK(cuDevicePrimaryCtxRelease(0));

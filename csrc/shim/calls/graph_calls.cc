@@ -161,11 +161,9 @@ Status make_host(GraphWork& work, void (*function)(void*), void* data) noexcept 
 Status make_fill(GraphWork& work, const Fill& of) noexcept {
   if (of.element_bytes != 1 && of.element_bytes != 2 && of.element_bytes != 4) return Status::InvalidValue;
   return make_work(work, [&of](StreamRef stream) {
-    for (std::size_t row = 0; row < of.height && of.width != 0; ++row) {
-      void* begin = static_cast<char*>(of.pointer) + row * of.pitch;
-      if (!can_fill(begin, of.element_bytes, of.width)) return Status::InvalidValue;
-      fill_async(begin, of.value, of.element_bytes, of.width, stream);
-    }
+    const Rows rows{.pitch = of.pitch, .width = of.width, .height = of.height};
+    if (!can_fill_rows(of.pointer, of.element_bytes, rows)) return Status::InvalidValue;
+    fill_rows(of.pointer, of.value, of.element_bytes, rows, stream);
     return Status::Success;
   });
 }

@@ -22,7 +22,10 @@ inline constexpr int kMaxDevices = 96;                                  // an NV
 inline constexpr std::uintptr_t kEndOfReservable = 0x5100'0000'0000;
 #endif
 
+// The first of a range are given out last: small numbers beside each other look like them (values/packed_addresses.h).
+inline constexpr std::uintptr_t kAvoidedBytes = 0x1'4000'0000;  // 5 GiB
+
 // Behind the devices: addresses that the program reserves itself, through the driver's virtual memory calls.
-inline constexpr std::uintptr_t kFirstReservable = kFirstDeviceAddress + kMaxDevices * kDeviceSpanBytes;
+inline constexpr std::uintptr_t kFirstReservable = kFirstDeviceAddress + kMaxDevices * kDeviceSpanBytes + kAvoidedBytes;
 
 }  // namespace ph

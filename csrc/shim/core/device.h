@@ -28,21 +28,33 @@ struct Allocation {
   MemoryKind kind;
   bool mapped = false;  // by the program itself, through the driver's virtual memory calls
   Access access = Access::ReadWrite;  // of the device that may do most
+  bool has_host_tensors = false;  // pinned by PyTorch, and no tensor of the device lies there
 };
 
 PH_EXPORT void* allocate_device(int device, std::size_t bytes) noexcept;  // nullptr: out of memory, recorded
 PH_EXPORT bool free_device(void* pointer) noexcept;  // false: not an allocation's base
-PH_EXPORT void* allocate_pinned(std::size_t bytes) noexcept;
+// `caller`: where the program's call returns to; it tells what PyTorch pins for tensors of the host.
+PH_EXPORT void* allocate_pinned(std::size_t bytes, const void* caller = nullptr) noexcept;
 PH_EXPORT bool free_pinned(void* pointer) noexcept;
 PH_EXPORT bool register_pinned(void* pointer, std::size_t bytes) noexcept;
 PH_EXPORT bool unregister_pinned(void* pointer) noexcept;
 // The allocation that holds `pointer`; false for ordinary host memory.
 PH_EXPORT bool find_allocation(const void* pointer, Allocation& out) noexcept;
 PH_EXPORT bool is_device_pointer(const void* pointer) noexcept;  // a range check, for hot paths
+// All addresses of device memory that the program has had until now lie there.
+struct DeviceAddresses {
+  std::uintptr_t begin;
+  std::uintptr_t end;
+};
+PH_EXPORT DeviceAddresses device_addresses() noexcept;
 PH_EXPORT bool is_in_use(std::uintptr_t begin, std::size_t bytes) noexcept;  // whether some allocation lies there
 PH_EXPORT bool any_pinned() noexcept;  // or was
 // False: no pinned host memory is there. A range check too.
 PH_EXPORT bool may_be_pinned(const void* pointer) noexcept;
+// Whether only tensors of the host lie there: no kernel of PyTorch's is given such memory.
+PH_EXPORT bool has_host_tensors(const void* pointer) noexcept;
+// The program makes a tensor of the device there, or asks for the device's address of it.
+PH_EXPORT void show_to_device(const void* pointer) noexcept;
 // What copies and fills may read and write: host memory; device memory that lies in one allocation or in mappings side
 // by side (expandable segments of PyTorch's allocator are such) which the program has made accessible.
 PH_EXPORT bool is_readable(const void* pointer, std::size_t bytes) noexcept;

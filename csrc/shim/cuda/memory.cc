@@ -27,6 +27,17 @@ CUresult fill(CUdeviceptr address, unsigned value, std::size_t element_bytes, st
   return CUDA_SUCCESS;
 }
 
+CUresult fill(CUdeviceptr address, unsigned value, std::size_t element_bytes, const Rows& rows,
+              CUstream handle) noexcept {
+  PH_RESOLVE_STREAM(stream, handle);
+  const bool rows_fit =
+      rows.height <= 1 || (rows.pitch % element_bytes == 0 && rows.width <= rows.pitch / element_bytes);
+  if (!rows_fit || address % element_bytes != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (!can_fill_rows(to_pointer(address), element_bytes, rows)) return CUDA_ERROR_INVALID_VALUE;
+  fill_rows(to_pointer(address), value, element_bytes, rows, stream);
+  return CUDA_SUCCESS;
+}
+
 CUresult allocate(CUdeviceptr* address, std::size_t bytes) noexcept {
   if (!address || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   *address = to_address(allocate_device(current_device(), bytes));
@@ -139,6 +150,7 @@ PH_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* address, void* poin
   PH_CALL(cuMemHostGetDevicePointer_v2);
   Allocation allocation;
   if (!address || !find_allocation(pointer, allocation)) return CUDA_ERROR_INVALID_VALUE;
+  show_to_device(pointer);
   *address = to_address(pointer);
   return CUDA_SUCCESS;
 }
@@ -231,14 +243,24 @@ PH_EXPORT CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* of, CUstream stream) 
   return copy_rows(of, stream, false);
 }
 
-#define PH_FILL(bits, T, suffix)                                                                                    \
-  PH_EXPORT CUresult cuMemsetD##bits##suffix(CUdeviceptr address, T value, size_t count) noexcept {                 \
-    PH_CALL(cuMemsetD##bits##suffix, HostCost::Copy);                                                               \
-    return fill(address, value, sizeof(T), count, nullptr);                                                         \
-  }                                                                                                                 \
-  PH_EXPORT CUresult cuMemsetD##bits##Async(CUdeviceptr address, T value, size_t count, CUstream stream) noexcept { \
-    PH_CALL(cuMemsetD##bits##Async, HostCost::Copy);                                                                \
-    return fill(address, value, sizeof(T), count, stream);                                                          \
+#define PH_FILL(bits, T, suffix)                                                                                       \
+  PH_EXPORT CUresult cuMemsetD##bits##suffix(CUdeviceptr address, T value, size_t count) noexcept {                    \
+    PH_CALL(cuMemsetD##bits##suffix, HostCost::Copy);                                                                  \
+    return fill(address, value, sizeof(T), count, nullptr);                                                            \
+  }                                                                                                                    \
+  PH_EXPORT CUresult cuMemsetD##bits##Async(CUdeviceptr address, T value, size_t count, CUstream stream) noexcept {    \
+    PH_CALL(cuMemsetD##bits##Async, HostCost::Copy);                                                                   \
+    return fill(address, value, sizeof(T), count, stream);                                                             \
+  }                                                                                                                    \
+  PH_EXPORT CUresult cuMemsetD2D##bits##suffix(CUdeviceptr address, size_t pitch, T value, size_t width,               \
+                                               size_t height) noexcept {                                               \
+    PH_CALL(cuMemsetD2D##bits##suffix, HostCost::Copy);                                                                \
+    return fill(address, value, sizeof(T), {.pitch = pitch, .width = width, .height = height}, nullptr);               \
+  }                                                                                                                    \
+  PH_EXPORT CUresult cuMemsetD2D##bits##Async(CUdeviceptr address, size_t pitch, T value, size_t width, size_t height, \
+                                              CUstream stream) noexcept {                                              \
+    PH_CALL(cuMemsetD2D##bits##Async, HostCost::Copy);                                                                 \
+    return fill(address, value, sizeof(T), {.pitch = pitch, .width = width, .height = height}, stream);                \
   }
 
 PH_FILL(8, unsigned char, _v2)

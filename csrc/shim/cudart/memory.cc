@@ -44,6 +44,22 @@ cudaError_t fill(void* pointer, int value, std::size_t bytes, cudaStream_t handl
   return fill_on(stream, pointer, static_cast<unsigned char>(value), 1, bytes);
 }
 
+cudaError_t fill(void* pointer, int value, const Rows& rows, cudaStream_t handle) noexcept {
+  PH_RESOLVE_STREAM(stream, handle);
+  const bool rows_overlap = rows.height > 1 && rows.width > rows.pitch;
+  if (rows_overlap || !can_fill_rows(pointer, 1, rows)) return returned(cudaErrorInvalidValue);
+  fill_rows(pointer, static_cast<unsigned char>(value), 1, rows, stream);
+  return cudaSuccess;
+}
+
+Rows rows_of(const cudaPitchedPtr& place, const cudaExtent& extent) noexcept {
+  return {.pitch = place.pitch,
+          .width = extent.width,
+          .height = extent.height,
+          .plane_pitch = place.pitch * place.ysize,
+          .depth = extent.depth};
+}
+
 }  // namespace
 
 namespace ph::cudart {
@@ -114,7 +130,7 @@ PH_EXPORT cudaError_t cudaHostAlloc(void** pointer, std::size_t bytes, unsigned 
   constexpr unsigned kFlags = cudaHostAllocPortable | cudaHostAllocMapped | cudaHostAllocWriteCombined;
   if (pointer == nullptr || (flags & ~kFlags) != 0) return returned(cudaErrorInvalidValue);
   PH_CHECK_CAPTURE(check_unsafe_call());
-  *pointer = allocate_pinned(bytes);
+  *pointer = allocate_pinned(bytes, __builtin_return_address(0));
   return *pointer != nullptr ? cudaSuccess : returned(cudaErrorMemoryAllocation);
 }
 
@@ -146,6 +162,7 @@ PH_EXPORT cudaError_t cudaHostGetDevicePointer(void** address, void* pointer, un
   Allocation allocation;
   const bool is_pinned = find_allocation(pointer, allocation) && allocation.device < 0;
   if (address == nullptr || flags != 0 || !is_pinned) return returned(cudaErrorInvalidValue);
+  show_to_device(pointer);
   *address = pointer;
   return cudaSuccess;
 }
@@ -223,6 +240,29 @@ PH_EXPORT cudaError_t cudaMemset(void* pointer, int value, std::size_t bytes) no
 PH_EXPORT cudaError_t cudaMemsetAsync(void* pointer, int value, std::size_t bytes, cudaStream_t stream) noexcept {
   PH_CALL(cudaMemsetAsync, HostCost::Copy);
   return fill(pointer, value, bytes, stream);
+}
+
+PH_EXPORT cudaError_t cudaMemset2D(void* pointer, std::size_t pitch, int value, std::size_t width,
+                                   std::size_t height) noexcept {
+  PH_CALL(cudaMemset2D, HostCost::Copy);
+  return fill(pointer, value, {.pitch = pitch, .width = width, .height = height}, nullptr);
+}
+
+PH_EXPORT cudaError_t cudaMemset2DAsync(void* pointer, std::size_t pitch, int value, std::size_t width,
+                                        std::size_t height, cudaStream_t stream) noexcept {
+  PH_CALL(cudaMemset2DAsync, HostCost::Copy);
+  return fill(pointer, value, {.pitch = pitch, .width = width, .height = height}, stream);
+}
+
+PH_EXPORT cudaError_t cudaMemset3D(cudaPitchedPtr place, int value, cudaExtent extent) noexcept {
+  PH_CALL(cudaMemset3D, HostCost::Copy);
+  return fill(place.ptr, value, rows_of(place, extent), nullptr);
+}
+
+PH_EXPORT cudaError_t cudaMemset3DAsync(cudaPitchedPtr place, int value, cudaExtent extent,
+                                        cudaStream_t stream) noexcept {
+  PH_CALL(cudaMemset3DAsync, HostCost::Copy);
+  return fill(place.ptr, value, rows_of(place, extent), stream);
 }
 
 }  // extern "C"

@@ -1,5 +1,5 @@
 // What a kernel's mangled name tells about its arguments: which of them are integers, and where known structures hold
-// sizes. What it tells of memory that a launch may write is in argument_reach.h.
+// sizes. What it tells of memory that a launch may write is in reach_plan.h.
 //
 // A plan is made once per function; reading a launch's values with it is on the hot path. The plan reads only
 // what the name proves: a type it does not know is left alone, and a size inside a structure is used only if

@@ -1,6 +1,7 @@
 // Addresses that are free: ranges apart from each other, given out first fit.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -10,10 +11,10 @@ namespace ph {
 
 class FreeRanges {
  public:
-  // The lowest free addresses at a multiple of `step`, a power of two; 0: there are none.
-  std::uintptr_t take(std::size_t bytes, std::size_t step = 1) {
+  // The lowest free addresses at a multiple of `step`, a power of two, from `least` on; 0: there are none.
+  std::uintptr_t take(std::size_t bytes, std::size_t step = 1, std::uintptr_t least = 0) {
     for (const auto& [begin, end] : ranges_) {
-      const std::uintptr_t base = (begin + step - 1) / step * step;
+      const std::uintptr_t base = (std::max(begin, least) + step - 1) / step * step;
       if (base < end && bytes <= end - base && take_at(base, bytes)) return base;
     }
     return 0;

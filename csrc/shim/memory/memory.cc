@@ -20,8 +20,10 @@
 #include "shim/core/config.h"
 #include "shim/core/failure.h"
 #include "shim/core/visible_devices.h"
+#include "shim/libc/framework.h"
 #include "shim/memory/first_use.h"
 #include "shim/memory/free_ranges.h"
+#include "shim/values/pytorch.h"
 #include "shim/values/values.h"
 
 namespace ph {
@@ -54,6 +56,7 @@ auto& allocations = *new std::map<std::uintptr_t, Allocation>;  // by base; devi
 // All memory that was ever pinned lies between them.
 std::atomic<std::uintptr_t> pinned_begin{~std::uintptr_t{0}};
 std::atomic<std::uintptr_t> pinned_end{0};
+std::atomic<std::uintptr_t> device_end{kFirstDeviceAddress + 1};
 
 std::size_t capacity_bytes() noexcept {
   static const auto bytes = static_cast<std::size_t>(config().number("gpu.totalGlobalMem"));
@@ -110,6 +113,19 @@ DeviceAccount* account_of(std::uintptr_t base, std::size_t bytes) noexcept {
   return device < accounts.size() && bytes <= left && accounts[device].reserved ? &accounts[device] : nullptr;
 }
 
+// 0: there are none.
+std::uintptr_t take_addresses(int device, std::size_t bytes) {
+  FreeRanges& free_addresses = accounts[device].free_addresses;
+  const std::uintptr_t first = kFirstDeviceAddress + static_cast<std::uintptr_t>(device) * kDeviceSpanBytes;
+  const std::uintptr_t base = free_addresses.take(bytes, 1, first + kAvoidedBytes);
+  return base != 0 ? base : free_addresses.take(bytes);
+}
+
+void add_allocation(const Allocation& allocation) {
+  allocations[allocation.base] = allocation;
+  device_end = std::max(device_end.load(), allocation.base + allocation.bytes);
+}
+
 // The allocation that holds `address`, or end.
 auto allocation_at(std::uintptr_t address) {
   auto entry = allocations.upper_bound(address);
@@ -158,10 +174,10 @@ void* allocate_device(int device, std::size_t bytes) noexcept {
     return nullptr;
   }
   const std::size_t charged = charged_bytes(bytes);
-  const std::uintptr_t base = account.free_addresses.take(charged);
+  const std::uintptr_t base = take_addresses(device, charged);
   if (base == 0) fail_internal("the addresses of a simulated GPU are used up");
   account.used_bytes += charged;
-  allocations[base] = {base, bytes, device, MemoryKind::Device};
+  add_allocation({base, bytes, device, MemoryKind::Device});
   const std::size_t used = account.used_bytes;
   lock.unlock();
   record_memory(RecordKind::Alloc, MemoryKind::Device, device, charged, base, used);
@@ -186,10 +202,14 @@ bool free_device(void* pointer) noexcept {
   return true;
 }
 
-void* allocate_pinned(std::size_t bytes) noexcept {
+void* allocate_pinned(std::size_t bytes, const void* caller) noexcept {
   void* pointer = nullptr;
   if (posix_memalign(&pointer, 4096, std::max<std::size_t>(bytes, 1)) != 0) return nullptr;
   register_pinned(pointer, bytes);
+  if (caller != nullptr && is_frameworks_own(caller) && hears_of_tensors()) {
+    const std::lock_guard lock(mutex);
+    allocations[reinterpret_cast<std::uintptr_t>(pointer)].has_host_tensors = true;
+  }
   return pointer;
 }
 
@@ -234,6 +254,18 @@ bool find_allocation(const void* pointer, Allocation& out) noexcept {
   return true;
 }
 
+bool has_host_tensors(const void* pointer) noexcept {
+  Allocation allocation;
+  return find_allocation(pointer, allocation) && allocation.has_host_tensors;
+}
+
+void show_to_device(const void* pointer) noexcept {
+  if (!may_be_pinned(pointer)) return;
+  const std::lock_guard lock(mutex);
+  const auto entry = allocation_at(reinterpret_cast<std::uintptr_t>(pointer));
+  if (entry != allocations.end()) entry->second.has_host_tensors = false;
+}
+
 bool is_in_use(std::uintptr_t begin, std::size_t bytes) noexcept {
   const std::lock_guard lock(mutex);
   const auto after = allocations.lower_bound(begin);
@@ -250,6 +282,10 @@ bool is_writable(const void* pointer, std::size_t bytes) noexcept {
 bool is_device_pointer(const void* pointer) noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(pointer);
   return address >= kFirstDeviceAddress && address < kEndOfReservable;
+}
+
+DeviceAddresses device_addresses() noexcept {
+  return {kFirstDeviceAddress, device_end.load(std::memory_order_relaxed)};
 }
 
 // A heap at low addresses may be pinned, and what lies above all devices.
@@ -308,7 +344,7 @@ bool give_range(std::uintptr_t base, std::size_t bytes) noexcept {
 void add_mapping(void* pointer, std::size_t bytes, int device) noexcept {
   const auto base = reinterpret_cast<std::uintptr_t>(pointer);
   const std::lock_guard lock(mutex);
-  allocations[base] = {base, bytes, device, MemoryKind::Device, true, Access::None};
+  add_allocation({base, bytes, device, MemoryKind::Device, true, Access::None});
 }
 
 void set_mapping_access(void* pointer, Access access) noexcept {

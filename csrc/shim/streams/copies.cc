@@ -53,13 +53,15 @@ Plan plan(const void* destination, const void* source, std::size_t bytes, bool s
   return {kind, pageable, to_host && (waits || synchronous), waits};
 }
 
-// From the first row's begin to the last one's end; beyond all memory where the numbers are.
+// From the first row's begin to the last one's end; beyond all memory where the numbers are. Of planes likewise.
 std::size_t rows_bytes(std::size_t pitch, std::size_t width, std::size_t height) noexcept {
   std::size_t bytes;
   const bool is_more =
       __builtin_mul_overflow(height - 1, pitch, &bytes) || __builtin_add_overflow(bytes, width, &bytes);
   return is_more ? SIZE_MAX : bytes;
 }
+
+bool is_empty(const Rows& rows) noexcept { return rows.width == 0 || rows.height == 0 || rows.depth == 0; }
 
 }  // namespace
 
@@ -72,6 +74,13 @@ bool can_copy(const void* destination, std::size_t destination_pitch, const void
 
 bool can_fill(const void* destination, std::size_t element_bytes, std::size_t count) noexcept {
   return count <= SIZE_MAX / element_bytes && is_writable(destination, element_bytes * count);
+}
+
+bool can_fill_rows(const void* destination, std::size_t element_bytes, const Rows& rows) noexcept {
+  if (is_empty(rows)) return true;
+  if (rows.width > SIZE_MAX / element_bytes) return false;
+  const std::size_t plane_bytes = rows_bytes(rows.pitch, element_bytes * rows.width, rows.height);
+  return is_writable(destination, rows_bytes(rows.plane_pitch, plane_bytes, rows.depth));
 }
 
 CopyKind copy_kind(const void* destination, const void* source) noexcept {
@@ -109,15 +118,25 @@ void copy_2d(void* destination, std::size_t destination_pitch, const void* sourc
 
 void fill_async(void* destination, unsigned value, std::size_t element_bytes, std::size_t count,
                 StreamRef stream) noexcept {
-  if (count == 0) return;
+  fill_rows(destination, value, element_bytes, {.pitch = 0, .width = count, .height = 1}, stream);
+}
+
+void fill_rows(void* destination, unsigned value, std::size_t element_bytes, const Rows& rows,
+               StreamRef stream) noexcept {
+  if (is_empty(rows)) return;
   enter_queue(stream);
   Record record{};
   record.kind = RecordKind::Fill;
   record.device = stream.device;
   record.stream = stream.id;
-  record.arg[FillArg::Bytes] = element_bytes * count;
+  record.arg[FillArg::Bytes] = element_bytes * rows.width * rows.height * rows.depth;
   emit(record);
-  fill_values(destination, value, element_bytes, count);
+  for (std::size_t plane = 0; plane < rows.depth; ++plane) {
+    for (std::size_t row = 0; row < rows.height; ++row) {
+      char* begin = static_cast<char*>(destination) + plane * rows.plane_pitch + row * rows.pitch;
+      fill_values(begin, value, element_bytes, rows.width);
+    }
+  }
 }
 
 }  // namespace ph

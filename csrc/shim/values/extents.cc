@@ -100,7 +100,7 @@ extern "C" PH_EXPORT void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(
   ph::note_block(pointer, bytes);
   if ((device & 0xff) == kCuda) ph::modules::note_tensor_memory(pointer, bytes, device >> 8);
   using Report = void (*)(void*, std::int64_t, std::size_t, std::size_t, std::uint16_t);
-  static const auto report =
-      reinterpret_cast<Report>(ph::pytorch_function("_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"));
+  static const auto report = reinterpret_cast<Report>(
+      ph::pytorch_function("libc10.so", "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"));
   if (report != nullptr) report(pointer, bytes, allocated_bytes, reserved_bytes, device);
 }

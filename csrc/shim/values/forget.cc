@@ -9,6 +9,7 @@
 #include "shim/graph/capture.h"
 #include "shim/values/extents.h"
 #include "shim/values/kept_addresses.h"
+#include "shim/values/packed_addresses.h"
 #include "shim/values/value_queue.h"
 #include "shim/values/values.h"
 
@@ -34,13 +35,15 @@ Extents extents_of(std::span<const void* const> pointers) {
 }
 
 // Adds to `written` what pointers in known memory lead to, from all that the call reaches. `each_part` visits the known
-// parts of an extent.
+// parts of an extent. `packed`: they may be at any byte, which no kernel of PyTorch's or of a library has.
 template <class EachPart>
-void follow(Extents& written, const Extents& read, EachPart&& each_part) {
+void follow(Extents& written, const Extents& read, bool packed, EachPart&& each_part) {
   const auto look_into = [&](const Extent& extent) {
-    each_part(extent, [&](std::uintptr_t from, std::size_t bytes) {
-      each_device_pointer(reinterpret_cast<const char*>(from), bytes,
-                          [&](const void* pointer) { add(written, extent_of(pointer)); });
+    each_part(extent, [&](std::uintptr_t begin, std::size_t bytes) {
+      const auto* from = reinterpret_cast<const char*>(begin);
+      const auto add_block = [&](const void* pointer) { add(written, extent_of(pointer)); };
+      if (packed) each_packed_pointer(from, bytes, add_block);
+      else each_device_pointer(from, bytes, add_block);
     });
   };
   for (const Extent& extent : read) look_into(extent);
@@ -67,14 +70,14 @@ void forget(Extents written, const Extents& read, bool keeps) noexcept {
     enqueue_value(
         [written, read, keeps] {
           Extents all = written;
-          follow(all, read, each_known_now);
+          follow(all, read, keeps, each_known_now);
           for (const Extent& extent : all) known_now().remove(extent.pointer(), extent.bytes());
           if (keeps) keep_addresses(all);
         },
         {});
     return;
   }
-  follow(written, read,
+  follow(written, read, keeps,
          [](const Extent& extent, const auto& visit) { each_expected(extent.pointer(), extent.bytes(), visit); });
   for (const Extent& extent : written) mark_unknown(extent.pointer(), extent.bytes());
   if (keeps) keep_addresses(written);
@@ -110,7 +113,7 @@ void forget_pinned(std::span<const void* const> written, std::span<const void* c
     if (!find_allocation(pointer, allocation) || allocation.device >= 0) return;
     const std::size_t bytes = allocation.base + allocation.bytes - reinterpret_cast<std::uintptr_t>(pointer);
     const auto words = read_own_memory(pointer, std::min(bytes, kMostPinnedBytes));
-    each_device_pointer(reinterpret_cast<const char*>(words.data()), words.size(),
+    each_packed_pointer(reinterpret_cast<const char*>(words.data()), words.size(),
                         [&reached](const void* inner) { reached.push_back(inner); });
     if (writes) written_bytes = std::max(written_bytes, bytes);
   };

@@ -5,11 +5,14 @@
 
 namespace ph {
 
-// The function of libc10 of this mangled name, nullptr if it has none. PyTorch's libraries are not in the global scope,
-// where RTLD_NEXT would look.
-inline void* pytorch_function(const char* name) noexcept {
-  void* library = dlopen("libc10.so", RTLD_LAZY | RTLD_NOLOAD);
+// The function of this library of PyTorch's and this mangled name, nullptr if it has none. PyTorch's libraries are not in
+// the global scope, where RTLD_NEXT would look.
+inline void* pytorch_function(const char* library_name, const char* name) noexcept {
+  void* library = dlopen(library_name, RTLD_LAZY | RTLD_NOLOAD);
   return library == nullptr ? nullptr : dlsym(library, name);
 }
+
+// Whether PyTorch makes tensors in memory that is not its own by the function that we stand in for (values/blobs.cc).
+bool hears_of_tensors() noexcept;
 
 }  // namespace ph
