@@ -174,7 +174,7 @@ def tables(folder: Path) -> Iterator[str]:
     yield (
         f"{len(judged)} steps: {statistics.median(errors):.0%} off in the median, "
         f"{errors[int(0.9 * len(errors))]:.0%} in nine of ten, {errors[-1]:.0%} at worst. "
-        f"The pieces of work take {1 / fit(steps, parts)[1]:.2f} of what such times say."
+        f"The pieces of work take {fit(steps, parts)[1]:.2f} of what such times say."
     )
 
 
