@@ -113,6 +113,14 @@ CUresult cuMemcpyBatchAsync(CUdeviceptr*, CUdeviceptr*, size_t*, size_t, CUmemcp
 CUresult cuMemcpyBatchAsync_v2(CUdeviceptr*, CUdeviceptr*, size_t*, size_t, CUmemcpyAttributes*, size_t*, size_t,
                                CUstream);
 
+/* The form for which a program asks by a version. */
+static void* form_of(int version) {
+  CUdriverProcAddressQueryResult found;
+  void* function = NULL;
+  OK(cuGetProcAddress("cuMemcpyBatchAsync", &function, version, 0, &found));
+  return function;
+}
+
 static void check_batches(CUdeviceptr a, CUdeviceptr b, CUstream stream) {
   char back[16];
   size_t failed = 0, sizes[] = {4, 4}, first = 0;
@@ -130,6 +138,7 @@ static void check_batches(CUdeviceptr a, CUdeviceptr b, CUstream stream) {
   CHECK(failed == 1);
 #endif
   EXPECT(cuMemcpyBatchAsync_v2(to, wrong, sizes, 0, &attributes, &first, 1, stream), CUDA_ERROR_INVALID_VALUE);
+  CHECK(form_of(12080) == (void*)cuMemcpyBatchAsync && form_of(13000) == (void*)cuMemcpyBatchAsync_v2);
   (void)wrong;
 }
 
