@@ -1,5 +1,6 @@
 /* covers: cudaMemcpy cudaMemcpyAsync cudaMemcpy2D cudaMemcpy2DAsync cudaMemcpyPeer cudaMemcpyPeerAsync cudaMemset
-   cudaMemsetAsync cudaMemset2D cudaMemset2DAsync cudaMemset3D cudaMemset3DAsync */
+   cudaMemsetAsync cudaMemset2D cudaMemset2DAsync cudaMemset3D cudaMemset3DAsync
+   cudaMemcpyBatchAsync */
 #include <cuda_runtime_api.h>
 #include <string.h>
 
@@ -67,6 +68,37 @@ static void check_fills(unsigned char* a, cudaStream_t stream) {
   OK(cudaMemset(a, 0, 0));
   EXPECT(cudaMemset(NULL, 0, 16), cudaErrorInvalidValue);
   EXPECT(cudaMemset(a, 0, (size_t)1 << 40), cudaErrorInvalidValue);
+}
+
+#if CUDART_VERSION >= 13000
+#define COPY_BATCH(...) cudaMemcpyBatchAsync(__VA_ARGS__, stream)
+#else
+#define COPY_BATCH(...) cudaMemcpyBatchAsync(__VA_ARGS__, &failed, stream)
+#endif
+
+static void check_batches(unsigned char* a, unsigned char* b, cudaStream_t stream) {
+  unsigned char sent[BYTES], back[BYTES] = {0};
+  size_t failed = 0, sizes[] = {16, 8}, firsts[] = {0, 1}, twice[] = {0, 0}, none[] = {16, 0};
+  struct cudaMemcpyAttributes attributes[2] = {{cudaMemcpySrcAccessOrderStream}, {cudaMemcpySrcAccessOrderAny}};
+  void *to[] = {a, a + 100}, *from[] = {sent, b}, *nowhere[] = {a, NULL};
+  fill_bytes(sent, 5);
+  OK(cudaMemset(a, 0, BYTES));
+  OK(cudaMemset(b, 9, BYTES));
+  OK(COPY_BATCH(to, (void*)from, sizes, 2, attributes, firsts, 2));
+  OK(cudaStreamSynchronize(stream));
+  OK(cudaMemcpy(back, a, BYTES, cudaMemcpyDeviceToHost));
+  CHECK(memcmp(back, sent, 16) == 0 && back[16] == 0 && back[99] == 0);
+  CHECK(back[100] == 9 && back[107] == 9 && back[108] == 0);
+  EXPECT(COPY_BATCH(to, (void*)from, sizes, 2, attributes, twice, 2), cudaErrorInvalidValue);
+  EXPECT(COPY_BATCH(to, (void*)from, sizes, 1, attributes, firsts, 2), cudaErrorInvalidValue);
+  EXPECT(COPY_BATCH(to, (void*)from, sizes, 2, NULL, firsts, 1), cudaErrorInvalidValue);
+#ifdef PHANTORA_MODEL
+  EXPECT(COPY_BATCH(nowhere, (void*)from, sizes, 2, attributes, firsts, 2), cudaErrorInvalidValue);
+  EXPECT(COPY_BATCH(to, (void*)from, none, 2, attributes, firsts, 2), cudaErrorInvalidValue);
+#endif
+  attributes[1].srcAccessOrder = cudaMemcpySrcAccessOrderInvalid;
+  EXPECT(COPY_BATCH(to, (void*)from, sizes, 2, attributes, firsts, 2), cudaErrorInvalidValue);
+  (void)failed, (void)nowhere, (void)none;
 }
 
 /* Rows and planes: what lies between them stays. */
@@ -142,6 +174,7 @@ int main(void) {
   check_rows(a, stream);
   check_fills(a, stream);
   check_filled_rows(a, stream);
+  check_batches(a, b, stream);
   check_misuse(a);
   check_peers(a);
   OK(cudaStreamDestroy(stream));

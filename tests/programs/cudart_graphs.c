@@ -2,9 +2,14 @@
    cudaThreadExchangeStreamCaptureMode cudaGraphInstantiate cudaGraphInstantiateWithFlags cudaGraphUpload
    cudaGraphLaunch cudaGraphExecUpdate cudaGraphGetNodes cudaGraphNodeGetDependencies cudaGraphDestroy
    cudaGraphExecDestroy cudaUserObjectCreate cudaUserObjectRetain cudaUserObjectRelease cudaGraphRetainUserObject
-   cudaGraphReleaseUserObject cudaEventRecordWithFlags cudaStreamWaitEvent */
+   cudaGraphReleaseUserObject cudaEventRecordWithFlags cudaStreamWaitEvent
+   cudaGraphDebugDotPrint */
 #include <cuda_runtime_api.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "program.h"
 
@@ -101,6 +106,33 @@ static void check_dependencies(void) {
   CHECK(number == 0);
   OK(cudaStreamEndCapture(stream, &same));
   CHECK(same == graph);
+  OK(cudaGraphDestroy(graph));
+}
+
+/* A file in Graphviz' language; what the labels say is the vendor's own. */
+static void check_picture(void) {
+  char path[] = "/tmp/graph-XXXXXX", text[1 << 16];
+  cudaGraph_t graph;
+  size_t length;
+  FILE* file;
+  close(mkstemp(path));
+  OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  OK(cudaMemsetAsync(memory, 1, 4, stream));
+  OK(cudaMemsetAsync(memory, 2, 4, stream));
+  OK(cudaStreamEndCapture(stream, &graph));
+  OK(cudaGraphDebugDotPrint(graph, path, cudaGraphDebugDotFlagsVerbose));
+  file = fopen(path, "r");
+  CHECK(file != NULL);
+  length = fread(text, 1, sizeof text - 1, file);
+  fclose(file);
+  unlink(path);
+  text[length] = '\0';
+  CHECK(strstr(text, "digraph") != NULL && strstr(text, "MEMSET") != NULL);
+  CHECK(strstr(text, "->") != NULL && strstr(strstr(text, "->") + 2, "->") == NULL);
+  EXPECT(cudaGraphDebugDotPrint(graph, "/nowhere/graph.dot", 0), cudaErrorOperatingSystem);
+#ifdef PHANTORA_MODEL
+  EXPECT(cudaGraphDebugDotPrint(NULL, path, 0), cudaErrorInvalidValue);
+#endif
   OK(cudaGraphDestroy(graph));
 }
 
@@ -271,6 +303,7 @@ int main(void) {
   OK(cudaMallocHost((void**)&host, 8));
   check_launches();
   check_dependencies();
+  check_picture();
   check_external_events();
   check_ends();
   check_illegal_calls();

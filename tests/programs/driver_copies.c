@@ -2,7 +2,7 @@
    cuMemHostRegister_v2 cuMemHostUnregister cuMemcpy cuMemcpyAsync cuMemcpyDtoD_v2 cuMemcpyPeer cuMemcpyPeerAsync
    cuMemcpy2D_v2 cuMemcpy2DAsync_v2 cuMemcpy2DUnaligned_v2 cuMemsetD8_v2 cuMemsetD16_v2 cuMemsetD16Async
    cuMemsetD32Async cuMemsetD2D8_v2 cuMemsetD2D16_v2 cuMemsetD2D32_v2 cuMemsetD2D8Async cuMemsetD2D16Async
-   cuMemsetD2D32Async cuPointerSetAttribute */
+   cuMemsetD2D32Async cuMemcpyBatchAsync cuMemcpyBatchAsync_v2 cuPointerSetAttribute */
 #include <cuda.h>
 #include <string.h>
 
@@ -106,6 +106,42 @@ static void check_filled_rows(CUdeviceptr a, CUstream stream) {
   EXPECT(cuMemsetD2D8(0, 4, 0, 1, 2), CUDA_ERROR_INVALID_VALUE);
 }
 
+/* What the header calls cuMemcpyBatchAsync is the second form. */
+#undef cuMemcpyBatchAsync
+CUresult cuMemcpyBatchAsync(CUdeviceptr*, CUdeviceptr*, size_t*, size_t, CUmemcpyAttributes*, size_t*, size_t, size_t*,
+                            CUstream);
+CUresult cuMemcpyBatchAsync_v2(CUdeviceptr*, CUdeviceptr*, size_t*, size_t, CUmemcpyAttributes*, size_t*, size_t,
+                               CUstream);
+
+/* The form for which a program asks by a version. */
+static void* form_of(int version) {
+  CUdriverProcAddressQueryResult found;
+  void* function = NULL;
+  OK(cuGetProcAddress("cuMemcpyBatchAsync", &function, version, 0, &found));
+  return function;
+}
+
+static void check_batches(CUdeviceptr a, CUdeviceptr b, CUstream stream) {
+  char back[16];
+  size_t failed = 0, sizes[] = {4, 4}, first = 0;
+  CUdeviceptr to[] = {a, a + 8}, from[] = {b, b + 4}, wrong[] = {b, 0};
+  CUmemcpyAttributes attributes = {CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+  OK(cuMemcpyHtoD(b, "abcdefgh", 8));
+  OK(cuMemsetD8(a, '-', sizeof back));
+  OK(cuMemcpyBatchAsync(to, from, sizes, 2, &attributes, &first, 1, &failed, stream));
+  OK(cuStreamSynchronize(stream));
+  OK(cuMemcpyDtoH(back, a, sizeof back));
+  CHECK(memcmp(back, "abcd----efgh----", 16) == 0);
+  OK(cuMemcpyBatchAsync_v2(from, to, sizes, 1, &attributes, &first, 1, stream));
+#ifdef PHANTORA_MODEL
+  EXPECT(cuMemcpyBatchAsync(to, wrong, sizes, 2, &attributes, &first, 1, &failed, stream), CUDA_ERROR_INVALID_VALUE);
+  CHECK(failed == 1);
+#endif
+  EXPECT(cuMemcpyBatchAsync_v2(to, wrong, sizes, 0, &attributes, &first, 1, stream), CUDA_ERROR_INVALID_VALUE);
+  CHECK(form_of(12080) == (void*)cuMemcpyBatchAsync && form_of(13000) == (void*)cuMemcpyBatchAsync_v2);
+  (void)wrong;
+}
+
 int main(void) {
   CUcontext context;
   CUstream stream;
@@ -121,6 +157,7 @@ int main(void) {
   check_rows(a, stream);
   check_fills(a, stream);
   check_filled_rows(a, stream);
+  check_batches(a, b, stream);
   OK(cuMemFree(a));
   OK(cuMemFree(b));
   OK(cuDevicePrimaryCtxRelease(0));

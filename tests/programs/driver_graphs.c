@@ -1,6 +1,6 @@
 /* covers: cuStreamBeginCapture_v2 cuStreamEndCapture cuStreamIsCapturing cuStreamGetCaptureInfo_v3
    cuThreadExchangeStreamCaptureMode cuGraphInstantiateWithFlags cuGraphLaunch cuGraphGetNodes cuGraphDestroy
-   cuGraphExecDestroy */
+   cuGraphExecDestroy cuGraphDebugDotPrint */
 #include <cuda.h>
 
 #include "program.h"
@@ -25,6 +25,7 @@ static void check_graph(CUstream stream, CUdeviceptr memory) {
   CHECK(graph == same);
   OK(cuGraphGetNodes(graph, &node, &number));
   CHECK(number == 1);
+  OK(cuGraphDebugDotPrint(graph, "/dev/null", 0));
   OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
   OK(cuMemcpyDtoH(&value, memory, 4));
   CHECK(value == 0);

@@ -32,6 +32,8 @@ PH_EXPORT Status update_exec(const void* exec, const void* graph, int& result) n
 PH_EXPORT void give_nodes(const GraphNodes& all, void** nodes, std::size_t& count) noexcept;
 PH_EXPORT Status graph_nodes(const void* graph, void** nodes, std::size_t* count) noexcept;
 PH_EXPORT Status node_kind(const void* node, NodeKind& kind) noexcept;
+// Writes a file of Graphviz' with the kinds of nodes and what waits for what.
+PH_EXPORT Status print_graph(const void* graph, const char* path) noexcept;
 PH_EXPORT Status destroy_node(const void* node) noexcept;
 // `are_plain`: see below.
 PH_EXPORT Status add_edges(const void* graph, const void* const* from, const void* const* to, std::size_t count,

@@ -27,7 +27,13 @@ constexpr Alias kAliases[] = {
 };
 #undef API
 
-void* function_of(std::string_view name) noexcept {
+// A call that CUDA 13 gave other arguments: a program asks for the form that it knows.
+constexpr int kCuda13 = 13000;
+constexpr std::string_view kOtherIn13 = "cuMemcpyBatchAsync";
+
+void* function_of(std::string_view name, int version) noexcept {
+  if (name == kOtherIn13 && version < kCuda13) return own_symbol(kOtherIn13.data());
+  if (name == kOtherIn13) return own_symbol("cuMemcpyBatchAsync_v2");
   for (const Alias& alias : kAliases) {
     if (alias.plain == name) return own_symbol(alias.versioned.data());
   }
@@ -38,11 +44,11 @@ void* function_of(std::string_view name) noexcept {
 
 extern "C" {
 
-PH_EXPORT CUresult cuGetProcAddress_v2(const char* symbol, void** function, int, cuuint64_t,
+PH_EXPORT CUresult cuGetProcAddress_v2(const char* symbol, void** function, int version, cuuint64_t,
                                        CUdriverProcAddressQueryResult* status) noexcept {
   PH_CALL(cuGetProcAddress_v2);
   if (!symbol || !function) return CUDA_ERROR_INVALID_VALUE;
-  *function = function_of(symbol);
+  *function = function_of(symbol, version);
   if (status) *status = *function ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
   return CUDA_SUCCESS;  // for unknown symbols too. Source: cuda.h, cuGetProcAddress
 }
@@ -65,10 +71,10 @@ PH_EXPORT CUresult cuGetExportTable(const void**, const CUuuid*) noexcept {
 
 // The form of CUDA 11, without a status; cuda.h declares only the newer one.
 #undef cuGetProcAddress
-PH_EXPORT CUresult cuGetProcAddress(const char* symbol, void** function, int, cuuint64_t) noexcept {
+PH_EXPORT CUresult cuGetProcAddress(const char* symbol, void** function, int version, cuuint64_t) noexcept {
   PH_CALL(cuGetProcAddress);
   if (!symbol || !function) return CUDA_ERROR_INVALID_VALUE;
-  *function = function_of(symbol);
+  *function = function_of(symbol, version);
   return *function ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 

@@ -50,6 +50,11 @@ PH_EXPORT CUresult cuGraphGetNodes(CUgraph handle, CUgraphNode* nodes, size_t* c
   return result_of("cuGraphGetNodes", calls::graph_nodes(handle, calls::handle_place(nodes), count));
 }
 
+PH_EXPORT CUresult cuGraphDebugDotPrint(CUgraph handle, const char* path, unsigned) noexcept {
+  PH_CALL(cuGraphDebugDotPrint);
+  return result_of("cuGraphDebugDotPrint", calls::print_graph(handle, path));
+}
+
 PH_EXPORT CUresult cuGraphDestroy(CUgraph graph) noexcept {
   PH_CALL(cuGraphDestroy, HostCost::Setup);
   return result_of("cuGraphDestroy", calls::destroy_graph(graph));

@@ -72,6 +72,11 @@ PH_EXPORT cudaError_t cudaGraphGetNodes(cudaGraph_t handle, cudaGraphNode_t* nod
   return returned("cudaGraphGetNodes", calls::graph_nodes(handle, calls::handle_place(nodes), count));
 }
 
+PH_EXPORT cudaError_t cudaGraphDebugDotPrint(cudaGraph_t handle, const char* path, unsigned) noexcept {
+  PH_CALL(cudaGraphDebugDotPrint);
+  return returned("cudaGraphDebugDotPrint", calls::print_graph(handle, path));
+}
+
 PH_EXPORT cudaError_t cudaUserObjectCreate(cudaUserObject_t* object, void* pointer, cudaHostFn_t destroy,
                                            unsigned count, unsigned flags) noexcept {
   PH_CALL(cudaUserObjectCreate);
