@@ -12,11 +12,6 @@ namespace {
 
 using Copies = calls::Batch<CUdeviceptr, CUdeviceptr, CUmemcpyAttributes>;
 
-CUresult copy_all(const Copies& copies, CUstream handle, size_t* failed) noexcept {
-  PH_RESOLVE_STREAM(stream, handle);
-  return result_of("cuMemcpyBatchAsync", calls::copy_batch(copies, handle, stream, failed));
-}
-
 }  // namespace
 
 extern "C" {
@@ -25,14 +20,18 @@ PH_EXPORT CUresult cuMemcpyBatchAsync(CUdeviceptr* destinations, CUdeviceptr* so
                                       CUmemcpyAttributes* attributes, size_t* firsts, size_t attribute_count,
                                       size_t* failed, CUstream stream) noexcept {
   PH_CALL(cuMemcpyBatchAsync, HostCost::Copy);
-  return copy_all({destinations, sources, bytes, count, attributes, firsts, attribute_count}, stream, failed);
+  PH_RESOLVE_STREAM(resolved, stream);
+  const Copies copies = {destinations, sources, bytes, count, attributes, firsts, attribute_count};
+  return result_of("cuMemcpyBatchAsync", calls::copy_batch(copies, stream, resolved, failed));
 }
 
 PH_EXPORT CUresult cuMemcpyBatchAsync_v2(CUdeviceptr* destinations, CUdeviceptr* sources, size_t* bytes, size_t count,
                                          CUmemcpyAttributes* attributes, size_t* firsts, size_t attribute_count,
                                          CUstream stream) noexcept {
   PH_CALL(cuMemcpyBatchAsync_v2, HostCost::Copy);
-  return copy_all({destinations, sources, bytes, count, attributes, firsts, attribute_count}, stream, nullptr);
+  PH_RESOLVE_STREAM(resolved, stream);
+  const Copies copies = {destinations, sources, bytes, count, attributes, firsts, attribute_count};
+  return result_of("cuMemcpyBatchAsync", calls::copy_batch(copies, stream, resolved, nullptr));
 }
 
 }  // extern "C"

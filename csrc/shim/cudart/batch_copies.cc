@@ -10,11 +10,6 @@ namespace {
 
 using Copies = calls::Batch<void*, const void*, cudaMemcpyAttributes>;
 
-cudaError_t copy_all(const Copies& copies, cudaStream_t handle, std::size_t* failed) noexcept {
-  PH_RESOLVE_STREAM(stream, handle);
-  return returned("cudaMemcpyBatchAsync", calls::copy_batch(copies, handle, stream, failed));
-}
-
 }  // namespace
 
 extern "C" {
@@ -25,7 +20,9 @@ PH_EXPORT cudaError_t cudaMemcpyBatchAsync(void** destinations, void** sources, 
                                            std::size_t attribute_count, std::size_t* failed,
                                            cudaStream_t stream) noexcept {
   PH_CALL(cudaMemcpyBatchAsync, HostCost::Copy);
-  return copy_all({destinations, sources, bytes, count, attributes, firsts, attribute_count}, stream, failed);
+  PH_RESOLVE_STREAM(resolved, stream);
+  const Copies copies = {destinations, sources, bytes, count, attributes, firsts, attribute_count};
+  return returned("cudaMemcpyBatchAsync", calls::copy_batch(copies, stream, resolved, failed));
 }
 #else
 PH_EXPORT cudaError_t cudaMemcpyBatchAsync(void* const* destinations, const void* const* sources,
@@ -33,7 +30,9 @@ PH_EXPORT cudaError_t cudaMemcpyBatchAsync(void* const* destinations, const void
                                            cudaMemcpyAttributes* attributes, std::size_t* firsts,
                                            std::size_t attribute_count, cudaStream_t stream) noexcept {
   PH_CALL(cudaMemcpyBatchAsync, HostCost::Copy);
-  return copy_all({destinations, sources, bytes, count, attributes, firsts, attribute_count}, stream, nullptr);
+  PH_RESOLVE_STREAM(resolved, stream);
+  const Copies copies = {destinations, sources, bytes, count, attributes, firsts, attribute_count};
+  return returned("cudaMemcpyBatchAsync", calls::copy_batch(copies, stream, resolved, nullptr));
 }
 #endif
 
