@@ -22,7 +22,7 @@ from google.protobuf.message import DecodeError
 
 from sim_server import simulation_pb2 as messages
 from sim_server._engine import MalformedInput
-from sim_server.access.agents import AgentLink, Agents
+from sim_server.access.agents import AgentLink, Agents, gone_text
 from sim_server.access.endpoint import (
     MAX_REQUEST_BYTES,
     MAX_RESPONSE_BYTES,
@@ -149,7 +149,7 @@ class Run:
                     self._receive(link, message)
                 for link in silent(self._agents):
                     self.has_lost_agent = True
-                    self._leave(link)
+                    self._leave(link, in_silence=True)
                 if self._simulation is not None and not (self._exit_code or self._is_over):
                     self._advance(self._simulation)
             self._send_data()
@@ -283,7 +283,7 @@ class Run:
         while not self._has_ended.wait(SIGN_OF_LIFE_S):
             self._broadcast(messages.ToAgent(parcels=messages.Parcels()))
 
-    def _leave(self, link: AgentLink) -> None:
+    def _leave(self, link: AgentLink, *, in_silence: bool = False) -> None:
         """Its stream has ended. The others would wait for its ranks for ever."""
         link.gone = True
         if not self._agents.are_complete:
@@ -291,7 +291,7 @@ class Run:
             link.outbox.put(None)
         elif not link.finished:
             link.finished = True
-            self._fail(RankFailed(f"{link.name} has gone"))
+            self._fail(RankFailed(gone_text(link.name, in_silence=in_silence)))
 
     def _cut_off(self, link: AgentLink, fault: str) -> None:
         """It says what no agent says. Nothing of it is believed from here on."""

@@ -19,9 +19,13 @@ def choose(
         if options.engine != "ssh":
             raise UsageError(f"--engine {options.engine} starts agents on --hosts; say how many.")
         return None
+    if options.gpus is not None:
+        raise UsageError(
+            "--gpus is for a program of one simulated node, which stays whole on one host; leave "
+            "it or --hosts out."
+        )
     refused = {
         "--server": options.server is not None,
-        "--gpus": options.gpus is not None,
         "--gpu": options.gpu,
         f"--backend {options.backend}": options.backend != "native",
     }

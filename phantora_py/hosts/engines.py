@@ -15,6 +15,7 @@ from pathlib import Path
 from phantora_py.hosts.ray_nodes import REFUSED
 from phantora_py.launch.module import module_command
 from phantora_py.launch.shares import Engine
+from sim_server.access.hosts import SILENCE_S
 from sim_server.errors import UsageError
 
 ENGINES = ("ssh", "slurm", "ray")
@@ -40,7 +41,10 @@ class Ssh:
         """See `Engine`, as for `explain`."""
         if host in _LOCAL:
             return list(words)
-        options = ("BatchMode=yes", f"ConnectTimeout={_CONNECT_S}")
+        options = (
+            *("BatchMode=yes", f"ConnectTimeout={_CONNECT_S}"),
+            *("ServerAliveInterval=1", f"ServerAliveCountMax={SILENCE_S:.0f}"),
+        )
         given = [word for option in options for word in ("-o", option)]
         return [*self._ssh, *given, "--", host, shlex.join(words)]
 

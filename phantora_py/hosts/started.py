@@ -18,13 +18,23 @@ from phantora_py.hosts.job import BEGUN, Job
 from phantora_py.launch.module import module_command
 from phantora_py.launch.shares import Hosts, Share
 from phantora_py.machine.process_tree import cpu_s
-from sim_server.errors import Deadlock, InternalError, PhantoraError, RankFailed, UsageError
+from sim_server.access.agents import agent_name, gone_text
+from sim_server.errors import (
+    Deadlock,
+    InternalError,
+    Interrupted,
+    PhantoraError,
+    RankFailed,
+    UsageError,
+)
 
 # An agent ends when it has stopped its ranks, at the latest soon after its standard input (assumed:
 # what that takes, with its run directory).
 _END_LIMIT_S = 15.0
 # How long what an agent says of its end is waited for, once the run has failed (assumed).
 _REPORT_S = 3.0
+# That is what ssh and srun take (assumed).
+_TERMINATE_S = 0.5
 _PAUSE_S = 0.02
 _SHOWN_LINES = 20
 _KILLED = 128
@@ -36,6 +46,8 @@ class _Started:
 
     def __init__(self, hosts: Hosts, share: Share, job: Job, directory: Path) -> None:
         self.host = share.host
+        self.lost = gone_text(agent_name(share.host, share.ranks), in_silence=True)
+        """How the run ends if nothing comes of it any more."""
         self.used_s = 0.0
         """CPU time on this host."""
         self._engine = hosts.engine
@@ -69,7 +81,7 @@ class _Started:
         if not status:
             return None
         said = self._said.read_text(errors="replace")
-        why = self._engine.explain(self.host, status, said)
+        why = None if self.has_begun else self._engine.explain(self.host, status, said)
         if why is not None:
             return UsageError(why)
         report = _report(self._told.read_text(errors="replace"))
@@ -92,6 +104,15 @@ class _Started:
     def last_words(self) -> str:
         """What has come of it, for one that has said nothing yet."""
         return short(self._said.read_text(errors="replace"))
+
+    def end(self) -> None:
+        """That of its process on this host, which may be all that can be reached."""
+        self.process.terminate()
+        deadline_s = time.monotonic() + _TERMINATE_S
+        while self.poll() is None:
+            if time.monotonic() > deadline_s:
+                self.process.kill()
+            time.sleep(_PAUSE_S)
 
     def close(self) -> None:
         assert self.process.stdin is not None
@@ -146,6 +167,11 @@ class StartedHosts:
         outcome = self._with_host(outcome)
         if outcome.exit_code not in {RankFailed.exit_code, InternalError.exit_code}:
             return outcome
+        lost = [started for started in self._started if outcome.message.startswith(started.lost)]
+        if lost:  # what waits for one might do so for ever
+            for started in lost:
+                started.end()
+            return outcome
         deadline_s = time.monotonic() + _REPORT_S
         while time.monotonic() < deadline_s:
             for started in self._started:
@@ -191,6 +217,11 @@ class StartedHosts:
 
 def _error_of(report: Mapping[str, Any], message: str) -> PhantoraError:
     """The error behind an agent's report; one of ours if it is of no kind that an agent finds."""
+    if Interrupted.is_code(report["exit_code"]):
+        return InternalError(
+            f"{message} That was not asked for here: somebody has stopped its agent, or what had "
+            "started it there has gone."
+        )
     kinds = {kind.exit_code: kind for kind in (UsageError, Deadlock)}
     return kinds.get(report["exit_code"], InternalError)(message)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import grpc
@@ -52,8 +53,7 @@ class AgentLink:
     @property
     def name(self) -> str:
         """As messages have it."""
-        where = f" on {self.hello.host}" if self.hello.host else ""
-        return f"the host agent of ranks {ranges_text(self.ranks)}{where}"
+        return agent_name(self.hello.host, self.ranks)
 
     def fault(self, message: messages.FromAgent) -> str:
         """What an agent that has joined may not say, as the second half of a sentence; empty if it
@@ -106,6 +106,17 @@ class AgentLink:
         return next(
             (f"rank {one}, which is not its own" for one in ranks if one not in self.ranks), ""
         )
+
+
+def agent_name(host: str, ranks: Collection[int]) -> str:
+    """As messages have it. `host`: empty if the run has one."""
+    where = f" on {host}" if host else ""
+    return f"the host agent of ranks {ranges_text(ranks)}{where}"
+
+
+def gone_text(name: str, *, in_silence: bool) -> str:
+    """How a run ends that has lost an agent. `in_silence`: nothing has come of it for some time."""
+    return f"{name} has gone{' without a word' if in_silence else ''}"
 
 
 class Agents:

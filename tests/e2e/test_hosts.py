@@ -288,6 +288,12 @@ BAD: Mapping[str, tuple[list[str], dict[str, str], int, str]] = {
         "The run has 2 simulated nodes with ranks that run, and 3 hosts were named",
     ),
     "no network": ([*HOSTS, *NODES, "--network", "host"], {}, 2, "need a network of their own"),
+    "one node": (
+        ["--hosts", "localhost,far", "--gpus", "2"],
+        {},
+        2,
+        "--gpus is for a program of one simulated node, which stays whole on one host",
+    ),
     "no TLS": (
         ["--hosts", "localhost,far", "--listen", "10.1.2.3:4000", *NODES],
         {},

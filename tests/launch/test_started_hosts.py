@@ -8,13 +8,16 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import psutil
 import pytest
 
+from phantora_py.agent.parts import Outcome
 from phantora_py.hosts.job import BEGUN, Job
 from phantora_py.hosts.started import StartedHosts
 from phantora_py.launch.options import RunOptions
 from phantora_py.launch.shares import Hosts, Share
 from sim_server.access import Endpoint
+from sim_server.access.agents import agent_name, gone_text
 from sim_server.errors import InternalError, UsageError
 
 
@@ -86,3 +89,25 @@ def test_hosts_without_a_word_are_named(tmp_path: Path) -> None:
             "No agent has begun on hosts far, farther within 60 s. What starts it there said: "
             "srun: step creation disabled, retrying"
         )
+
+
+def test_what_waits_for_a_lost_host_is_ended(tmp_path: Path) -> None:
+    """It heeds neither the end of its input nor a signal that asks; the other may take its time."""
+    lost = gone_text(agent_name("far", {2}), in_silence=True)
+    programs = {"near": "cat > /dev/null", "far": "trap '' TERM; while true; do sleep 0.1; done"}
+    with started(tmp_path, programs) as agents:
+        began_s = time.monotonic()
+        outcome = Outcome(4, lost)
+        assert agents.explain(outcome) == outcome
+        near, far = (psutil.pid_exists(pid) for pid in agents.pids)
+        assert (near, far) == (True, False)
+    assert time.monotonic() - began_s < 10
+
+
+def test_an_agent_that_somebody_stops(tmp_path: Path) -> None:
+    """Its run was interrupted there, which says little here."""
+    said = '{"exit_code": 143, "message": "every rank was stopped."}'
+    with started(tmp_path, {"far": f"echo {BEGUN}; echo '{said}'; exit 143"}) as agents:
+        error = first_error(agents)
+    assert type(error) is InternalError
+    assert str(error).startswith("Host far: every rank was stopped. That was not asked for here")
