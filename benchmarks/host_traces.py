@@ -163,7 +163,9 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("traces", type=Path, nargs="+", metavar="TRACE")
-    parser.add_argument("--cpu", default="sapphire-rapids", help="whose profile (default: sapphire-rapids)")
+    parser.add_argument(
+        "--cpu", default="sapphire-rapids", help="whose profile (default: sapphire-rapids)"
+    )
     parser.add_argument("--write", action="store_true", help=f"into docs/{PAGE.name}")
     options = parser.parse_args()
     found = [trace for path in options.traces if (trace := read(path)) is not None]

@@ -45,7 +45,7 @@ extern "C" {
   PH_EXPORT cublasStatus_t name(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, Index m, \
                                 Index n, Index k, const T* alpha, const T*, Index lda, const T*, Index ldb,         \
                                 const T* beta, T* C, Index ldc) noexcept {                                          \
-    PH_CALL(name, HostCost::Library);                                                                                \
+    PH_CALL(name, HostCost::Library);                                                                               \
     return multiply(handle, PH_SAME_TYPE(type, compute), alpha, beta, C);                                           \
   }
 
@@ -54,7 +54,7 @@ extern "C" {
                                 Index n, Index k, const T* alpha, const T*, Index lda, long long int stride_a,      \
                                 const T*, Index ldb, long long int stride_b, const T* beta, T* C, Index ldc,        \
                                 long long int stride_c, Index count) noexcept {                                     \
-    PH_CALL(name, HostCost::Library);                                                                                \
+    PH_CALL(name, HostCost::Library);                                                                               \
     return multiply(handle, strided(PH_SAME_TYPE(type, compute), stride_a, stride_b, stride_c, count), alpha, beta, \
                     C);                                                                                             \
   }
@@ -63,7 +63,7 @@ extern "C" {
   PH_EXPORT cublasStatus_t name(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, Index m, \
                                 Index n, Index k, const T* alpha, const T* const[], Index lda, const T* const[],    \
                                 Index ldb, const T* beta, T* const C[], Index ldc, Index count) noexcept {          \
-    PH_CALL(name, HostCost::Library);                                                                                \
+    PH_CALL(name, HostCost::Library);                                                                               \
     return multiply(handle, pointer_array(PH_SAME_TYPE(type, compute), count), alpha, beta, C);                     \
   }
 
@@ -87,7 +87,7 @@ PH_GEMM_FAMILY(H, __half, CUDA_R_16F, CUBLAS_COMPUTE_16F, )
       const void* alpha, const void*, cudaDataType a_type, Index lda, const void*, cudaDataType b_type, Index ldb,    \
       const void* beta, void* C, cudaDataType c_type, Index ldc, cublasComputeType_t compute,                         \
       cublasGemmAlgo_t) noexcept {                                                                                    \
-    PH_CALL(cublasGemmEx##suffix, HostCost::Library);                                                                  \
+    PH_CALL(cublasGemmEx##suffix, HostCost::Library);                                                                 \
     return multiply(handle, typed(PH_SIZES, a_type, b_type, c_type, compute), alpha, beta, C);                        \
   }                                                                                                                   \
   PH_EXPORT cublasStatus_t cublasGemmStridedBatchedEx##suffix(                                                        \
@@ -95,7 +95,7 @@ PH_GEMM_FAMILY(H, __half, CUDA_R_16F, CUBLAS_COMPUTE_16F, )
       const void* alpha, const void*, cudaDataType a_type, Index lda, long long int stride_a, const void*,            \
       cudaDataType b_type, Index ldb, long long int stride_b, const void* beta, void* C, cudaDataType c_type,         \
       Index ldc, long long int stride_c, Index count, cublasComputeType_t compute, cublasGemmAlgo_t) noexcept {       \
-    PH_CALL(cublasGemmStridedBatchedEx##suffix, HostCost::Library);                                                    \
+    PH_CALL(cublasGemmStridedBatchedEx##suffix, HostCost::Library);                                                   \
     const Gemm gemm = typed(PH_SIZES, a_type, b_type, c_type, compute);                                               \
     return multiply(handle, strided(gemm, stride_a, stride_b, stride_c, count), alpha, beta, C);                      \
   }                                                                                                                   \
@@ -104,7 +104,7 @@ PH_GEMM_FAMILY(H, __half, CUDA_R_16F, CUBLAS_COMPUTE_16F, )
       const void* alpha, const void* const[], cudaDataType a_type, Index lda, const void* const[],                    \
       cudaDataType b_type, Index ldb, const void* beta, void* const C[], cudaDataType c_type, Index ldc, Index count, \
       cublasComputeType_t compute, cublasGemmAlgo_t) noexcept {                                                       \
-    PH_CALL(cublasGemmBatchedEx##suffix, HostCost::Library);                                                           \
+    PH_CALL(cublasGemmBatchedEx##suffix, HostCost::Library);                                                          \
     const Gemm gemm = typed(PH_SIZES, a_type, b_type, c_type, compute);                                               \
     return multiply(handle, pointer_array(gemm, count), alpha, beta, C);                                              \
   }                                                                                                                   \
@@ -112,7 +112,7 @@ PH_GEMM_FAMILY(H, __half, CUDA_R_16F, CUBLAS_COMPUTE_16F, )
       cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, Index m, Index n, Index k,           \
       const float* alpha, const void*, cudaDataType a_type, Index lda, const void*, cudaDataType b_type, Index ldb,   \
       const float* beta, void* C, cudaDataType c_type, Index ldc) noexcept {                                          \
-    PH_CALL(cublasSgemmEx##suffix, HostCost::Library);                                                                 \
+    PH_CALL(cublasSgemmEx##suffix, HostCost::Library);                                                                \
     return multiply(handle, typed(PH_SIZES, a_type, b_type, c_type, CUBLAS_COMPUTE_32F), alpha, beta, C);             \
   }
 

@@ -99,7 +99,7 @@ extern "C" {
 #define PH_TRSM(name, Index, T, type)                                                                                  \
   PH_EXPORT cublasStatus_t name(cublasHandle_t handle, cublasSideMode_t side, cublasFillMode_t, cublasOperation_t,     \
                                 cublasDiagType_t, Index m, Index n, const T*, const T*, Index, T* B, Index) noexcept { \
-    PH_CALL(name, HostCost::Library);                                                                                   \
+    PH_CALL(name, HostCost::Library);                                                                                  \
     return ph::cublas::record(handle, ph::cublas::trsm(type, side, m, n, 1), {{B}, {}});                               \
   }
 
@@ -107,7 +107,7 @@ extern "C" {
   PH_EXPORT cublasStatus_t name(cublasHandle_t handle, cublasSideMode_t side, cublasFillMode_t, cublasOperation_t,   \
                                 cublasDiagType_t, Index m, Index n, const T*, const T* const[], Index, T* const B[], \
                                 Index, Index count) noexcept {                                                       \
-    PH_CALL(name, HostCost::Library);                                                                                 \
+    PH_CALL(name, HostCost::Library);                                                                                \
     return ph::cublas::record(handle, ph::cublas::trsm(type, side, m, n, count), {{}, {B}});                         \
   }
 
@@ -118,24 +118,24 @@ extern "C" {
   PH_TRSM_BATCHED(cublas##letter##trsmBatched_64, std::int64_t, T, type)                                              \
   PH_EXPORT cublasStatus_t cublas##letter##getrfBatched(cublasHandle_t handle, int n, T* const A[], int, int* pivots, \
                                                         int* info, int count) noexcept {                              \
-    PH_CALL(cublas##letter##getrfBatched, HostCost::Library);                                                          \
+    PH_CALL(cublas##letter##getrfBatched, HostCost::Library);                                                         \
     return ph::cublas::record(handle, ph::cublas::getrf(type, n, count), {{pivots, info}, {A}});                      \
   }                                                                                                                   \
   PH_EXPORT cublasStatus_t cublas##letter##getrsBatched(cublasHandle_t handle, cublasOperation_t, int n, int columns, \
                                                         const T* const[], int, const int*, T* const B[], int,         \
                                                         int* info, int count) noexcept {                              \
-    PH_CALL(cublas##letter##getrsBatched, HostCost::Library);                                                          \
+    PH_CALL(cublas##letter##getrsBatched, HostCost::Library);                                                         \
     return ph::cublas::record(handle, ph::cublas::getrs(type, n, columns, count), info, {{}, {B}});                   \
   }                                                                                                                   \
   PH_EXPORT cublasStatus_t cublas##letter##geqrfBatched(cublasHandle_t handle, int m, int n, T* const A[], int,       \
                                                         T* const tau[], int* info, int count) noexcept {              \
-    PH_CALL(cublas##letter##geqrfBatched, HostCost::Library);                                                          \
+    PH_CALL(cublas##letter##geqrfBatched, HostCost::Library);                                                         \
     return ph::cublas::record(handle, ph::cublas::geqrf(type, m, n, count), info, {{}, {A, tau}});                    \
   }                                                                                                                   \
   PH_EXPORT cublasStatus_t cublas##letter##gelsBatched(cublasHandle_t handle, cublasOperation_t, int m, int n,        \
                                                        int columns, T* const A[], int, T* const C[], int, int* info,  \
                                                        int* device_info, int count) noexcept {                        \
-    PH_CALL(cublas##letter##gelsBatched, HostCost::Library);                                                           \
+    PH_CALL(cublas##letter##gelsBatched, HostCost::Library);                                                          \
     return ph::cublas::record(handle, ph::cublas::gels(type, m, n, columns, count), info, {{device_info}, {A, C}});   \
   }
 

@@ -66,14 +66,14 @@ extern "C" {
 #define PH_DOT(name, Index, T, type)                                                                  \
   PH_EXPORT cublasStatus_t name(cublasHandle_t handle, Index n, const T* x, Index, const T* y, Index, \
                                 T* result) noexcept {                                                 \
-    PH_CALL(name, HostCost::Library);                                                                  \
+    PH_CALL(name, HostCost::Library);                                                                 \
     return ph::cublas::inner_product(handle, n, type, x, y, result, type);                            \
   }
 
 #define PH_GEMV(name, Index, T, type, compute)                                                                    \
   PH_EXPORT cublasStatus_t name(cublasHandle_t handle, cublasOperation_t trans, Index m, Index n, const T* alpha, \
                                 const T*, Index lda, const T*, Index, const T* beta, T* y, Index) noexcept {      \
-    PH_CALL(name, HostCost::Library);                                                                              \
+    PH_CALL(name, HostCost::Library);                                                                             \
     return ph::cublas::multiply_vector(handle, trans, m, n, lda, type, compute, alpha, beta, y);                  \
   }
 

@@ -14,12 +14,12 @@ using namespace ph::cusolver;
   }                                                                                                                   \
   PH_STATUS cusolverDn##X##getrf(cusolverDnHandle_t handle, int m, int n, T* a, int, T* work, int* pivots,            \
                                  int* info) noexcept {                                                                \
-    PH_CALL(cusolverDn##X##getrf, HostCost::Library);                                                                  \
+    PH_CALL(cusolverDn##X##getrf, HostCost::Library);                                                                 \
     return record_lu(handle, lu(type, m, n), {a, pivots, work}, info);                                                \
   }                                                                                                                   \
   PH_STATUS cusolverDn##X##getrs(cusolverDnHandle_t handle, cublasOperation_t, int n, int columns, const T*, int,     \
                                  const int*, T* b, int, int* info) noexcept {                                         \
-    PH_CALL(cusolverDn##X##getrs, HostCost::Library);                                                                  \
+    PH_CALL(cusolverDn##X##getrs, HostCost::Library);                                                                 \
     return record(handle, lu_solve(type, n, columns), {b}, info);                                                     \
   }                                                                                                                   \
   PH_STATUS cusolverDn##X##sytrf_bufferSize(cusolverDnHandle_t handle, int n, T*, int, int* size) noexcept {          \
@@ -28,17 +28,17 @@ using namespace ph::cusolver;
   }                                                                                                                   \
   PH_STATUS cusolverDn##X##sytrf(cusolverDnHandle_t handle, cublasFillMode_t, int n, T* a, int, int* pivots, T* work, \
                                  int, int* info) noexcept {                                                           \
-    PH_CALL(cusolverDn##X##sytrf, HostCost::Library);                                                                  \
+    PH_CALL(cusolverDn##X##sytrf, HostCost::Library);                                                                 \
     return record(handle, indefinite(type, n), {a, pivots, work}, info);                                              \
   }                                                                                                                   \
   PH_STATUS cusolverDn##X##potrfBatched(cusolverDnHandle_t handle, cublasFillMode_t, int n, T** a, int, int* info,    \
                                         int batch) noexcept {                                                         \
-    PH_CALL(cusolverDn##X##potrfBatched, HostCost::Library);                                                           \
+    PH_CALL(cusolverDn##X##potrfBatched, HostCost::Library);                                                          \
     return record_pointed(handle, cholesky(type, n, batch), a, info);                                                 \
   }                                                                                                                   \
   PH_STATUS cusolverDn##X##potrsBatched(cusolverDnHandle_t handle, cublasFillMode_t, int n, int columns, T**, int,    \
                                         T** b, int, int* info, int batch) noexcept {                                  \
-    PH_CALL(cusolverDn##X##potrsBatched, HostCost::Library);                                                           \
+    PH_CALL(cusolverDn##X##potrsBatched, HostCost::Library);                                                          \
     return record_pointed(handle, cholesky_solve(type, n, columns, batch), b, info);                                  \
   }
 
@@ -49,7 +49,7 @@ using namespace ph::cusolver;
   }                                                                                                                  \
   PH_STATUS cusolverDn##X##geqrf(cusolverDnHandle_t handle, int m, int n, T* a, int, T* tau, T* work, int,           \
                                  int* info) noexcept {                                                               \
-    PH_CALL(cusolverDn##X##geqrf, HostCost::Library);                                                                 \
+    PH_CALL(cusolverDn##X##geqrf, HostCost::Library);                                                                \
     return record(handle, qr(type, m, n), {a, tau, work}, info);                                                     \
   }                                                                                                                  \
   PH_STATUS cusolverDn##X##gqr##_bufferSize(cusolverDnHandle_t handle, int m, int n, int k, const T*, int, const T*, \
@@ -59,7 +59,7 @@ using namespace ph::cusolver;
   }                                                                                                                  \
   PH_STATUS cusolverDn##X##gqr(cusolverDnHandle_t handle, int m, int n, int k, T* a, int, const T*, T* work, int,    \
                                int* info) noexcept {                                                                 \
-    PH_CALL(cusolverDn##X##gqr, HostCost::Library);                                                                   \
+    PH_CALL(cusolverDn##X##gqr, HostCost::Library);                                                                  \
     return record(handle, make_q(type, m, n, k), {a, work}, info);                                                   \
   }                                                                                                                  \
   PH_STATUS cusolverDn##X##mqr##_bufferSize(cusolverDnHandle_t handle, cublasSideMode_t, cublasOperation_t, int m,   \
@@ -70,7 +70,7 @@ using namespace ph::cusolver;
   }                                                                                                                  \
   PH_STATUS cusolverDn##X##mqr(cusolverDnHandle_t handle, cublasSideMode_t, cublasOperation_t, int m, int n, int k,  \
                                const T*, int, const T*, T* c, int, T* work, int, int* info) noexcept {               \
-    PH_CALL(cusolverDn##X##mqr, HostCost::Library);                                                                   \
+    PH_CALL(cusolverDn##X##mqr, HostCost::Library);                                                                  \
     return record(handle, apply_q(type, m, n, k), {c, work}, info);                                                  \
   }
 
@@ -81,7 +81,7 @@ using namespace ph::cusolver;
   }                                                                                                                    \
   PH_STATUS cusolverDn##X##gesvd(cusolverDnHandle_t handle, signed char jobu, signed char jobvt, int m, int n, T* a,   \
                                  int, R* s, T* u, int, T* v, int, T* work, int, R* real_work, int* info) noexcept {    \
-    PH_CALL(cusolverDn##X##gesvd, HostCost::Library);                                                                   \
+    PH_CALL(cusolverDn##X##gesvd, HostCost::Library);                                                                  \
     return record(handle, singular(type, jobu != 'N' || jobvt != 'N', m, n, 1), {a, s, u, v, work, real_work}, info);  \
   }                                                                                                                    \
   PH_STATUS cusolverDn##X##gesvdj_bufferSize(cusolverDnHandle_t handle, cusolverEigMode_t mode, int, int m, int n,     \
@@ -92,7 +92,7 @@ using namespace ph::cusolver;
   }                                                                                                                    \
   PH_STATUS cusolverDn##X##gesvdj(cusolverDnHandle_t handle, cusolverEigMode_t mode, int, int m, int n, T* a, int,     \
                                   R* s, T* u, int, T* v, int, T* work, int, int* info, gesvdjInfo_t) noexcept {        \
-    PH_CALL(cusolverDn##X##gesvdj, HostCost::Library);                                                                  \
+    PH_CALL(cusolverDn##X##gesvdj, HostCost::Library);                                                                 \
     return record(handle, singular(type, mode == CUSOLVER_EIG_MODE_VECTOR, m, n, 1), {a, s, u, v, work}, info);        \
   }                                                                                                                    \
   PH_STATUS cusolverDn##X##gesvdjBatched_bufferSize(cusolverDnHandle_t handle, cusolverEigMode_t mode, int m, int n,   \
@@ -104,7 +104,7 @@ using namespace ph::cusolver;
   PH_STATUS cusolverDn##X##gesvdjBatched(cusolverDnHandle_t handle, cusolverEigMode_t mode, int m, int n, T* a, int,   \
                                          R* s, T* u, int, T* v, int, T* work, int, int* info, gesvdjInfo_t,            \
                                          int batch) noexcept {                                                         \
-    PH_CALL(cusolverDn##X##gesvdjBatched, HostCost::Library);                                                           \
+    PH_CALL(cusolverDn##X##gesvdjBatched, HostCost::Library);                                                          \
     return record(handle, singular(type, mode == CUSOLVER_EIG_MODE_VECTOR, m, n, batch), {a, s, u, v, work}, info);    \
   }                                                                                                                    \
   PH_STATUS cusolverDn##X##gesvdaStridedBatched_bufferSize(                                                            \
@@ -116,7 +116,7 @@ using namespace ph::cusolver;
   PH_STATUS cusolverDn##X##gesvdaStridedBatched(                                                                       \
       cusolverDnHandle_t handle, cusolverEigMode_t mode, int, int m, int n, const T*, int, long long, R* s, long long, \
       T* u, int, long long, T* v, int, long long, T* work, int, int* info, double* residuals, int batch) noexcept {    \
-    PH_CALL(cusolverDn##X##gesvdaStridedBatched, HostCost::Library);                                                    \
+    PH_CALL(cusolverDn##X##gesvdaStridedBatched, HostCost::Library);                                                   \
     return record(handle, singular(type, mode == CUSOLVER_EIG_MODE_VECTOR, m, n, batch), {s, u, v, work, residuals},   \
                   info);                                                                                               \
   }
@@ -129,7 +129,7 @@ using namespace ph::cusolver;
   }                                                                                                                   \
   PH_STATUS cusolverDn##X##evj(cusolverDnHandle_t handle, cusolverEigMode_t mode, cublasFillMode_t, int n, T* a, int, \
                                R* w, T* work, int, int* info, syevjInfo_t) noexcept {                                 \
-    PH_CALL(cusolverDn##X##evj, HostCost::Library);                                                                    \
+    PH_CALL(cusolverDn##X##evj, HostCost::Library);                                                                   \
     return record(handle, eigen(type, mode, n, 1), {a, w, work}, info);                                               \
   }                                                                                                                   \
   PH_STATUS cusolverDn##X##evj##Batched_bufferSize(cusolverDnHandle_t handle, cusolverEigMode_t mode,                 \
@@ -140,7 +140,7 @@ using namespace ph::cusolver;
   }                                                                                                                   \
   PH_STATUS cusolverDn##X##evj##Batched(cusolverDnHandle_t handle, cusolverEigMode_t mode, cublasFillMode_t, int n,   \
                                         T* a, int, R* w, T* work, int, int* info, syevjInfo_t, int batch) noexcept {  \
-    PH_CALL(cusolverDn##X##evj##Batched, HostCost::Library);                                                           \
+    PH_CALL(cusolverDn##X##evj##Batched, HostCost::Library);                                                          \
     return record(handle, eigen(type, mode, n, batch), {a, w, work}, info);                                           \
   }
 

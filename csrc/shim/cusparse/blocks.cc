@@ -41,13 +41,13 @@ cusparseStatus_t tell_no_zero(cusparseHandle_t handle, const void* info, int* po
   PH_STATUS cusparse##X##bsrmv(cusparseHandle_t handle, cusparseDirection_t, cusparseOperation_t, int rows,            \
                                int columns, int blocks, const T*, PH_DESCRIPTOR, const T*, const int*, const int*,     \
                                int size, const T*, const T*, T* y) noexcept {                                          \
-    PH_CALL(cusparse##X##bsrmv, HostCost::Library);                                                                     \
+    PH_CALL(cusparse##X##bsrmv, HostCost::Library);                                                                    \
     return run(handle, {"bsrmv", type, rows, columns, blocks, size, 1}, y);                                            \
   }                                                                                                                    \
   PH_STATUS cusparse##X##bsrmm(cusparseHandle_t handle, cusparseDirection_t, cusparseOperation_t, cusparseOperation_t, \
                                int rows, int n, int columns, int blocks, const T*, PH_DESCRIPTOR, const T*,            \
                                const int*, const int*, int size, const T*, int, const T*, T* c, int) noexcept {        \
-    PH_CALL(cusparse##X##bsrmm, HostCost::Library);                                                                     \
+    PH_CALL(cusparse##X##bsrmm, HostCost::Library);                                                                    \
     return run(handle, {"bsrmm", type, rows, columns, blocks, size, n}, c);                                            \
   }
 
@@ -61,13 +61,13 @@ cusparseStatus_t tell_no_zero(cusparseHandle_t handle, const void* info, int* po
   PH_STATUS cusparse##X##bsrsv2_analysis(cusparseHandle_t handle, cusparseDirection_t, cusparseOperation_t, int rows,  \
                                          int blocks, PH_DESCRIPTOR, const T*, const int*, const int*, int size,        \
                                          bsrsv2Info_t, cusparseSolvePolicy_t, void*) noexcept {                        \
-    PH_CALL(cusparse##X##bsrsv2_analysis, HostCost::Library);                                                           \
+    PH_CALL(cusparse##X##bsrsv2_analysis, HostCost::Library);                                                          \
     return run(handle, {"bsrsv analysis", type, rows, rows, blocks, size, 1}, nullptr);                                \
   }                                                                                                                    \
   PH_STATUS cusparse##X##bsrsv2_solve(cusparseHandle_t handle, cusparseDirection_t, cusparseOperation_t, int rows,     \
                                       int blocks, const T*, PH_DESCRIPTOR, const T*, const int*, const int*, int size, \
                                       bsrsv2Info_t, const T*, T* x, cusparseSolvePolicy_t, void*) noexcept {           \
-    PH_CALL(cusparse##X##bsrsv2_solve, HostCost::Library);                                                              \
+    PH_CALL(cusparse##X##bsrsv2_solve, HostCost::Library);                                                             \
     return run(handle, {"bsrsv", type, rows, rows, blocks, size, 1}, x);                                               \
   }                                                                                                                    \
   PH_STATUS cusparse##X##bsrsm2_bufferSize(cusparseHandle_t handle, cusparseDirection_t, cusparseOperation_t,          \
@@ -80,14 +80,14 @@ cusparseStatus_t tell_no_zero(cusparseHandle_t handle, const void* info, int* po
                                          cusparseOperation_t, int rows, int n, int blocks, PH_DESCRIPTOR, const T*,    \
                                          const int*, const int*, int size, bsrsm2Info_t, cusparseSolvePolicy_t,        \
                                          void*) noexcept {                                                             \
-    PH_CALL(cusparse##X##bsrsm2_analysis, HostCost::Library);                                                           \
+    PH_CALL(cusparse##X##bsrsm2_analysis, HostCost::Library);                                                          \
     return run(handle, {"bsrsm analysis", type, rows, rows, blocks, size, n}, nullptr);                                \
   }                                                                                                                    \
   PH_STATUS cusparse##X##bsrsm2_solve(cusparseHandle_t handle, cusparseDirection_t, cusparseOperation_t,               \
                                       cusparseOperation_t, int rows, int n, int blocks, const T*, PH_DESCRIPTOR,       \
                                       const T*, const int*, const int*, int size, bsrsm2Info_t, const T*, int, T* x,   \
                                       int, cusparseSolvePolicy_t, void*) noexcept {                                    \
-    PH_CALL(cusparse##X##bsrsm2_solve, HostCost::Library);                                                              \
+    PH_CALL(cusparse##X##bsrsm2_solve, HostCost::Library);                                                             \
     return run(handle, {"bsrsm", type, rows, rows, blocks, size, n}, x);                                               \
   }
 

@@ -135,7 +135,7 @@ PH_EXPORT cusparseStatus_t cusparseXcsrgeam2Nnz(cusparseHandle_t handle, int m, 
       cusparseHandle_t handle, int m, int n, const T*, const cusparseMatDescr_t, int first, const T*, const int*,     \
       const int*, const T*, const cusparseMatDescr_t, int second, const T*, const int*, const int*,                   \
       const cusparseMatDescr_t, T* values, int*, int* columns, void*) noexcept {                                      \
-    PH_CALL(cusparse##X##csrgeam2, HostCost::Library);                                                                 \
+    PH_CALL(cusparse##X##csrgeam2, HostCost::Library);                                                                \
     return add(handle, type, m, n, first, second, values, columns);                                                   \
   }
 

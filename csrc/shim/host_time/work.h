@@ -73,9 +73,7 @@ inline void count(Work work, std::uint64_t times = 1) noexcept {
 inline void count_python(Work work, std::uint64_t times = 1) noexcept {
   if (thread_work.kernels == 0) count(work, times);
 }
-inline void count_given(bool is_new) noexcept {
-  ++(is_new ? thread_work.given.wraps : thread_work.given.rewraps);
-}
+inline void count_given(bool is_new) noexcept { ++(is_new ? thread_work.given.wraps : thread_work.given.rewraps); }
 inline void count_given_so_far() noexcept {
   count(Work::Wrap, thread_work.given.wraps);
   count(Work::Rewrap, thread_work.given.rewraps);
