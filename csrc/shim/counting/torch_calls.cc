@@ -93,7 +93,8 @@ PH_EXPORT int ph_find_object_of_tensor(const void* tensor, std::uintptr_t object
 PH_EXPORT void* _ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE(void* result, int scope) {
   static constinit TorchFunction<void*(void*, int)> next{"libtorch_cpu.so",
                                                          "_ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE"};
-  if (ph::thread_work.kernels == 0) made_for_kernel.clear();  // what the last operator made has been given
+  // What the last operator made has been given.
+  if (ph::thread_work.kernels == 0 && !made_for_kernel.empty()) made_for_kernel.clear();
   if (scope == kFunction) ph::count_dispatch();
   else if (scope == kBackwardFunction) ph::count(ph::Work::Node);
   return next()(result, scope);
