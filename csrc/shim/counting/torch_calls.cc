@@ -50,7 +50,7 @@ class TorchFunction {
   std::atomic<void*> address_{nullptr};
 };
 
-constexpr std::size_t kTensorWords = 32;  // of TensorImpl, at most
+constexpr std::size_t kTensorWords = 24;  // of TensorImpl, at least so many
 std::atomic<std::size_t> object_word{kTensorWords};  // where it has its Python object; kTensorWords: not known yet
 
 bool has_object(const void* tensor) noexcept {
