@@ -118,24 +118,20 @@ def test_a_call_of_a_helper_on_another_host(failing_phantora: Phantora) -> None:
 
 def test_the_memory_limit_is_the_runs(phantora: Phantora) -> None:
     """Each host takes less, and what both take is told by host."""
-    options = [*HOSTS, *NODES, "--memory-limit", "1200MiB"]
-    command: list[str | Path] = [PROGRAMS / "takes_host_memory.py", "400"]
+    options = [*HOSTS, *NODES, "--memory-limit", "1300MiB"]
+    command: list[str | Path] = [PROGRAMS / "takes_host_memory.py", "600"]
     run = phantora.run(options, command, FAR)
     assert run.exit_code == 2, run.errors
     assert not run.output
     said = re.search(
-        r"The run takes 1\.\d+ GiB of memory, and --memory-limit is 1\.17 GiB: (\d+|1\.0\d) .iB on "
-        r"this host, (\d+|1\.0\d) .iB on host far\. Run fewer ranks",
+        r"The run takes 1\.\d+ GiB of memory, and --memory-limit is 1\.27 GiB: "
+        r"(\d+|1\.[01]\d) .iB on this host, (\d+|1\.[01]\d) .iB on host far\. Run fewer ranks",
         run.errors,
     )
     assert said is not None, run.errors
-    told = run.data.run["hosts"]
-    assert (
-        sum(one["total_bytes"] for one in told)
-        > 1200 << 20
-        == (run.data.run["host_memory"]["limit_bytes"])
-    )
-    assert all(one["total_bytes"] < 1100 << 20 for one in told)
+    taken = [one["total_bytes"] for one in run.data.run["hosts"]]
+    assert run.data.run["host_memory"]["limit_bytes"] == 1300 << 20
+    assert max(taken) < 1300 << 20 < sum(taken)
 
 
 @pytest.mark.parametrize(("case", "exit_code"), [("raise", 4), ("kill", 4), ("leave", 5)])
