@@ -99,7 +99,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--host-samples",
         action="store_true",
         help="with --host-time measured: also count the work as --host-time counted does, and keep "
-        "times and counts of each iteration",
+        "times and counts of each iteration; values of small tensors are not computed",
     )
     model.add_argument(
         "--values-threshold",

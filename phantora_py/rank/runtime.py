@@ -260,9 +260,10 @@ class _Runtime:
         if self._shim.ph_lazy_host_tensors():
             self.leave_host_tensors(torch)
         if torch.version.cuda:  # Builds for the CPU have no such kernels.
-            load = ExpertLoad.read(self.run_dir)
-            self._small_operations = small_operations(torch)
-            self._small_operations.attach(self._shim, load)
+            if not self._shim.ph_samples_host():  # Python for our kernels would be timed with it
+                load = ExpertLoad.read(self.run_dir)
+                self._small_operations = small_operations(torch)
+                self._small_operations.attach(self._shim, load)
             self._grouped_products = GroupedProducts(torch, self._shim)
             for module, namespace in LIBRARIES.items():
                 extend = functools.partial(self._extend, namespace)

@@ -201,7 +201,9 @@ def prepare(options: RunOptions) -> Prepared:
 
 
 def _may_fork(options: RunOptions, command: Command) -> bool:
-    return options.zygote and command.program.forkable and options.backend == "native"
+    # Samples want a process without our kernels, which the zygote has.
+    wanted = options.zygote and not options.host_samples
+    return wanted and command.program.forkable and options.backend == "native"
 
 
 def execute(prepared: Prepared, watcher: Watcher) -> Outcome:

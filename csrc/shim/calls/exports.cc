@@ -160,6 +160,8 @@ PH_EXPORT void ph_gathering(const void* part) noexcept { ph::set_own_part(part);
 
 PH_EXPORT int ph_lazy_host_tensors() noexcept { return ph::config().text("host_tensors") == "lazy" ? 1 : 0; }
 
+PH_EXPORT int ph_samples_host() noexcept { return ph::config().samples ? 1 : 0; }
+
 PH_EXPORT void ph_exit(std::int64_t status) noexcept {
   if (!ph::attached()) return;
   if (status == 0) {  // else the run ends, and nobody may keep it
