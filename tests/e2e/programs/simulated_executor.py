@@ -23,6 +23,8 @@ def _outside() -> int:
         os.mkfifo(answers)
         words = [*module_command("phantora_py"), "run", "--quiet", "--ranks", "1"]
         words += ["--isolation", "process"]  # The files of the run that asks are to be seen.
+        # cuDNN's recurrent networks keep a host for longer than the device.
+        words += ["--host-time", "off"]
         inside = [sys.executable, __file__, str(questions), str(answers)]
         environment = {
             name: value for name, value in os.environ.items() if not name.startswith("PHANTORA_RUN")
