@@ -79,9 +79,7 @@ def start() -> bool:
     # With the GIL held, so that the shim can check how it reads frames (python/python_layout.cc).
     ctypes.PyDLL(None).ph_write_whereabouts()
     _hook(shim)
-    if counts_work(shim):
-        count_work()
-        after_import("torch", find_objects_of_tensors)
+    _count(shim)
     return True
 
 
@@ -92,11 +90,16 @@ def prepare() -> None:
     ctypes.PyDLL(None).ph_check_frames()
     shim = _load_shim()
     rank_runtime = _hook(shim)
+    _count(shim)
+    os.register_at_fork(after_in_child=rank_runtime.move_to_child)
+    after_import("multiprocessing.util", rank_runtime.end_with_child)
+
+
+def _count(shim: ctypes.CDLL) -> None:
+    """Has the work of this process counted, if the run asked for it."""
     if counts_work(shim):
         count_work()
         after_import("torch", find_objects_of_tensors)
-    os.register_at_fork(after_in_child=rank_runtime.move_to_child)
-    after_import("multiprocessing.util", rank_runtime.end_with_child)
 
 
 def _hook(shim: ctypes.CDLL) -> _Runtime:

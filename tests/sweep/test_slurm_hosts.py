@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -133,41 +134,38 @@ def test_a_killed_run_leaves_nothing(slurm: dict[str, str], tmp_path: Path) -> N
     assert RunData(tmp_path / "run.phr").run["exit_code"] == 128 + signal.SIGINT
 
 
-def test_a_run_that_is_killed_while_it_waits(slurm: dict[str, str], tmp_path: Path) -> None:
-    """It waits no longer."""
-    with start(slurm, tmp_path, 2, "while True: pass\n") as first:
+@contextmanager
+def waiting(slurm: dict[str, str], directory: Path) -> Iterator[subprocess.Popen[str]]:
+    """A run that waits for the hosts of another, which ends afterwards."""
+    with start(slurm, directory, 2, "while True: pass\n") as first:
         while not slurm_cluster.ask(slurm, "squeue", "--noheader", "--states=running"):
             time.sleep(0.1)
-        other = tmp_path / "other"
+        other = directory / "other"
         other.mkdir()
         with start(slurm, other, 2) as second:
             while not slurm_cluster.ask(slurm, "squeue", "--noheader", "--states=pending"):
                 time.sleep(0.1)
-            second.kill()
-            second.wait(LIMIT_S)
+            yield second
+        first.send_signal(signal.SIGINT)
+        first.communicate(timeout=LIMIT_S)
+    assert queue_ends(slurm)
+
+
+def test_a_run_that_is_killed_while_it_waits(slurm: dict[str, str], tmp_path: Path) -> None:
+    """It waits no longer."""
+    with waiting(slurm, tmp_path) as run:
+        run.kill()
+        run.wait(LIMIT_S)
         limit_s = time.monotonic() + 30
         while slurm_cluster.ask(slurm, "squeue", "--noheader", "--states=pending"):
             assert time.monotonic() < limit_s
             time.sleep(0.1)
-        first.send_signal(signal.SIGINT)
-        first.communicate(timeout=LIMIT_S)
-    assert queue_ends(slurm)
 
 
 def test_an_interrupt_while_hosts_are_waited_for(slurm: dict[str, str], tmp_path: Path) -> None:
-    with start(slurm, tmp_path, 2, "while True: pass\n") as first:
-        while not slurm_cluster.ask(slurm, "squeue", "--noheader", "--states=running"):
-            time.sleep(0.1)
-        other = tmp_path / "other"
-        other.mkdir()
-        with start(slurm, other, 2) as second:
-            while not slurm_cluster.ask(slurm, "squeue", "--noheader", "--states=pending"):
-                time.sleep(0.1)
-            second.send_signal(signal.SIGINT)
-            assert second.wait(LIMIT_S) == 128 + signal.SIGINT
-        first.send_signal(signal.SIGINT)
-        first.communicate(timeout=LIMIT_S)
-    assert queue_ends(slurm)
+    with waiting(slurm, tmp_path) as run:
+        run.send_signal(signal.SIGINT)
+        assert run.wait(LIMIT_S) == 128 + signal.SIGINT
 
 
 def queue_ends(slurm: dict[str, str]) -> bool:
