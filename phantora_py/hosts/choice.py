@@ -1,8 +1,9 @@
 """The hosts of a run, from its options."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 
-from phantora_py.hosts.engines import address_for, choose_engine, choose_hosts
+from phantora_py.hosts.engines import address_for, choose_engine
 from phantora_py.isolation.probe import Isolation
 from phantora_py.launch.layout import RunLayout
 from phantora_py.launch.options import RunOptions
@@ -37,10 +38,14 @@ def choose(
             "On several hosts the simulated nodes need a network of their own, and there is none: "
             f"{isolation.reason or '--network host was given'}. See: phantora doctor"
         )
-    names = choose_hosts(options.engine, options.hosts, options.hosts_file)
-    if len(names) == 1:
-        return None
-    shares = divide(names, layout, live_ranks)
-    address = address_for(names, options.listen)
-    Endpoint.of(address, "-", options.tls, options.insecure)
-    return Hosts(tuple(shares), address, choose_engine(options.engine))
+    engine = choose_engine(options.engine)
+    with ExitStack() as stack:
+        stack.callback(engine.close)
+        names = engine.choose(options.hosts, options.hosts_file)
+        if len(names) == 1:
+            return None
+        shares = divide(names, layout, live_ranks)
+        address = address_for(names, options.listen)
+        Endpoint.of(address, "-", options.tls, options.insecure)
+        stack.pop_all()  # the hosts are held from here on
+    return Hosts(tuple(shares), address, engine)

@@ -6,13 +6,15 @@ its job there, with the token, and ends when its standard input does.
 
 import json
 import os
+import select
 import shlex
 import socket
 import subprocess
+import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
-from phantora_py.hosts.ray_nodes import REFUSED
+from phantora_py.hosts.ray_nodes import HOLD_LIMIT_S, REFUSED
 from phantora_py.launch.module import module_command
 from phantora_py.launch.shares import Engine
 from sim_server.access.hosts import SILENCE_S
@@ -27,6 +29,7 @@ _LOCAL = ("localhost", "127.0.0.1", "::1")
 _CONNECT_S = 10
 _SSH_FAILED = 255
 _COMMAND_LIMIT_S = 60.0
+_RAY_LIMIT_S = HOLD_LIMIT_S + _COMMAND_LIMIT_S
 _RAY_NODES = module_command("phantora_py.hosts.ray_nodes")
 _SHOWN_CHARACTERS = 1000
 
@@ -37,8 +40,21 @@ class Ssh:
     def __init__(self, words: str) -> None:
         self._ssh = shlex.split(words)
 
+    def choose(self, hosts: str | None, file: Path | None) -> list[str]:
+        """See `Engine`, as for what follows."""
+        if hosts is not None and file is not None:
+            raise UsageError("--hosts and --hosts-file both name the hosts; give one.")
+        if file is not None:
+            names = _read(file)
+        else:
+            names = [one.strip() for one in (hosts or "").split(",")]
+        if not names or not all(names) or any(set(name) & set(" \t,") for name in names):
+            raise UsageError("Hosts are named as in --hosts a,b, or one on a line of --hosts-file.")
+        if any(name.startswith("-") for name in names):
+            raise UsageError("The name of a host does not begin with a dash.")
+        return names
+
     def command(self, host: str, words: Sequence[str]) -> list[str]:
-        """See `Engine`, as for `explain`."""
         if host in _LOCAL:
             return list(words)
         options = (
@@ -53,12 +69,18 @@ class Ssh:
             return None
         return f"Host {host} cannot be reached by ssh: {short(said)}"
 
+    def close(self) -> None:
+        """It holds nothing."""
+
 
 class Slurm:
     """A job step for each host, within an allocation. Source: srun(1) of version 22.05."""
 
+    def choose(self, hosts: str | None, file: Path | None) -> list[str]:
+        """See `Engine`, as for what follows."""
+        return _allocated(count_of_hosts("slurm", hosts, file))
+
     def command(self, host: str, words: Sequence[str]) -> list[str]:
-        """See `Engine`, as for `explain`."""
         places = ("--nodes=1", "--ntasks=1", "--ntasks-per-node=1", f"--nodelist={host}")
         # The allocation's memory and processors are for the agent and its ranks, all of them.
         whole = ("--overlap", "--exact", "--mem=0", "--quiet", "--kill-on-bad-exit=1")
@@ -69,18 +91,50 @@ class Slurm:
             return None
         return f"Slurm starts nothing on host {host}: {short(said)}"
 
+    def close(self) -> None:
+        """The allocation is not ours, or ends with us."""
+
 
 class Ray:
-    """An actor of Ray's on each host, which holds one of its processors."""
+    """An actor on each other host, in a placement group that has a processor of each host."""
+
+    def __init__(self) -> None:
+        self._group = f"phantora-{uuid.uuid4().hex}"
+        self._holder: subprocess.Popen[str] | None = None
+
+    def choose(self, hosts: str | None, file: Path | None) -> list[str]:
+        """See `Engine`, as for what follows."""
+        wanted = count_of_hosts("ray", hosts, file)
+        # It ends with its standard input, which ends with us at the latest; a Ctrl-C is not for it.
+        self._holder = subprocess.Popen(
+            [*_RAY_NODES, "hold", self._group, str(wanted)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        assert self._holder.stdout is not None
+        if not select.select([self._holder.stdout], [], [], _RAY_LIMIT_S)[0]:
+            self._holder.kill()
+            raise UsageError("The cluster of Ray does not answer. See: ray status")
+        held = self._holder.stdout.readline()
+        if not held:
+            raise UsageError(f"Ray starts no run: {short(self._holder.communicate()[1])}")
+        names: list[str] = json.loads(held)
+        return names
 
     def command(self, host: str, words: Sequence[str]) -> list[str]:
-        """See `Engine`, as for `explain`."""
-        return [*_RAY_NODES, "run", host, *words]
+        return [*_RAY_NODES, "run", self._group, host, *words]
 
     def explain(self, host: str, status: int, said: str) -> str | None:
         if status != REFUSED:
             return None
         return f"Ray starts nothing on host {host}: {short(said)}"
+
+    def close(self) -> None:
+        if self._holder is not None:
+            self._holder.communicate()
 
 
 def choose_engine(name: str) -> Engine:
@@ -93,24 +147,10 @@ def choose_engine(name: str) -> Engine:
     return Ssh(os.environ.get(SSH_VARIABLE, "ssh"))
 
 
-def choose_hosts(engine: str, hosts: str | None, file: Path | None) -> list[str]:
-    """The hosts of a run in the order of its ranks; ours is the first. Raises: UsageError."""
-    if engine != "ssh":
-        if file is not None:
-            raise UsageError(f"--hosts-file is for --engine ssh; {engine.title()} knows the hosts.")
-        return (_allocated if engine == "slurm" else _of_ray)(count_of_hosts(engine, hosts))
-    if hosts is not None and file is not None:
-        raise UsageError("--hosts and --hosts-file both name the hosts; give one.")
-    names = _read(file) if file is not None else [one.strip() for one in (hosts or "").split(",")]
-    if not names or not all(names) or any(set(name) & set(" \t,") for name in names):
-        raise UsageError("Hosts are named as in --hosts a,b, or one on a line of --hosts-file.")
-    if any(name.startswith("-") for name in names):
-        raise UsageError("The name of a host does not begin with a dash.")
-    return names
-
-
-def count_of_hosts(engine: str, hosts: str | None) -> int:
+def count_of_hosts(engine: str, hosts: str | None, file: Path | None = None) -> int:
     """What --hosts says with an engine that knows the hosts. Raises: UsageError."""
+    if file is not None:
+        raise UsageError(f"--hosts-file is for --engine ssh; {engine.title()} knows the hosts.")
     wanted = hosts or ""
     if not (wanted.isascii() and wanted.isdecimal() and int(wanted) >= 1):
         raise UsageError(f"With --engine {engine}, --hosts takes the number of hosts.")
@@ -151,25 +191,6 @@ def _own_address(others: Sequence[str]) -> str:
                 f"({error.strerror}). Name it with --listen ADDRESS."
             ) from error
         return str(probe.getsockname()[0])
-
-
-def _of_ray(wanted: int) -> list[str]:
-    try:
-        told = subprocess.run(
-            [*_RAY_NODES, "list"],
-            capture_output=True,
-            text=True,
-            timeout=_COMMAND_LIMIT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise UsageError("The cluster of Ray does not answer. See: ray status") from error
-    if told.returncode != 0:
-        raise UsageError(f"Ray starts no run: {short(told.stderr)}")
-    nodes: list[str] = json.loads(told.stdout)
-    if len(nodes) < wanted:
-        raise UsageError(f"Ray's cluster has {len(nodes)} nodes and the run is to have {wanted}.")
-    return nodes[:wanted]
 
 
 def _allocated(wanted: int) -> list[str]:

@@ -14,6 +14,7 @@ from phantora_py.launch.options import RunOptions
 from phantora_py.launch.prepared import Prepared
 from phantora_py.launch.shares import Share
 from phantora_py.launch.spool import Stream
+from phantora_py.machine.installation import own_build
 from sim_server.access import Endpoint, Tls
 from sim_server.access.offer import PROTOCOL_VERSION
 from sim_server.errors import UsageError
@@ -100,7 +101,7 @@ def _is_own(name: str) -> bool:
 def versions_of(prepared: Prepared) -> dict[str, str]:
     """What has to be the same on all hosts."""
     return {
-        "phantora": __version__,
+        "phantora": f"{__version__}, build {own_build()}",
         **prepared.command.program.versions,
         "isolation": prepared.isolation.tier,
     }

@@ -1,28 +1,36 @@
 """Commands on the nodes of a Ray cluster, each run by an actor of its own.
 
-    python -m phantora_py.hosts.ray_nodes list
-    python -m phantora_py.hosts.ray_nodes run NODE WORD...
+    python -m phantora_py.hosts.ray_nodes hold GROUP COUNT
+    python -m phantora_py.hosts.ray_nodes run GROUP NODE WORD...
 
-`list` prints the names of the nodes, ours first, as a line of JSON. `run` has a command's standard
-input, output, error and status as if it ran here. Ray stays out of the process of the run: it
-starts threads and takes signals for itself.
+`hold` makes a placement group, which reserves a processor of so many nodes, prints their names,
+ours first, as a line of JSON, and keeps it until its standard input ends. `run` has a command's
+standard input, output, error and status as if it ran here. Ray stays out of the process of the run:
+it starts threads and takes signals for itself.
 
-Source: Ray's reference of ray.init, ray.nodes, actors and NodeAffinitySchedulingStrategy, of
-version 2.
+Source: Ray's reference of ray.init, ray.nodes, actors, placement groups and
+PlacementGroupSchedulingStrategy, of version 2.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 REFUSED = 255
-"""Exit code of `run` and `list` where Ray has started nothing; the error says why."""
+"""Exit code where Ray has started nothing; the error says why."""
+# Placement groups are found by name within it.
+_NAMESPACE = "phantora"
+# A share of a node's own resource, by which a bundle gets that node.
+_TRACE = 0.001
+HOLD_LIMIT_S = 60
+"""What a user waits for nodes of which others have the processors, as for any agent (assumed)."""
 
 
 def main() -> NoReturn:
@@ -33,22 +41,34 @@ def main() -> NoReturn:
         import ray.exceptions  # noqa: PLC0415
     except ImportError:
         _refuse("--engine ray needs Ray. To install it: pip install 'phantora[ray]'")
+    verb, group, *words = sys.argv[1:]
+    if verb == "hold":
+        threading.Thread(target=_end_with_input, daemon=True).start()
     try:
         with contextlib.redirect_stdout(sys.stderr):
-            ray.init("auto", log_to_driver=False, logging_level="error")
+            ray.init("auto", namespace=_NAMESPACE, log_to_driver=False, logging_level="error")
     except (ConnectionError, RuntimeError, ValueError) as error:
         _refuse(f"no cluster of Ray is found ({error}). Start one: ray start --head")
-    nodes = _names(ray)
-    if sys.argv[1] == "list":
-        own = ray.get_runtime_context().get_node_id()
-        print(json.dumps(sorted(nodes, key=lambda name: (nodes[name] != own, name))))
-        sys.exit(0)
-    if sys.argv[2] not in nodes:
-        _refuse(f"node {sys.argv[2]} has left the cluster")
     try:
-        sys.exit(_run(ray, nodes[sys.argv[2]], sys.argv[3:]))
+        if verb == "hold":
+            print(json.dumps(_hold(ray, group, int(words[0]))), flush=True)
+            threading.Event().wait()
+        sys.exit(_run(ray, group, words[0], words[1:]))
     except ray.exceptions.RayError as error:
         _refuse(str(error).strip())
+
+
+def _end_with_input() -> NoReturn:
+    """A placement group goes with the process that has made it."""
+    for _ in _input():
+        pass
+    os._exit(0)
+
+
+def _input() -> Iterator[bytes]:
+    """What comes on standard input; not by `sys.stdin`, whose lock Python waits for at its end."""
+    while data := os.read(0, 1 << 16):
+        yield data
 
 
 def _refuse(why: str) -> NoReturn:
@@ -67,22 +87,57 @@ def _names(ray: Any) -> dict[str, str]:
     return named
 
 
-def _run(ray: Any, node: str, words: Sequence[str]) -> int:
-    """Exit code of a command on a node. Raises: RayError if the node is gone."""
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: PLC0415
+def _hold(ray: Any, group: str, count: int) -> list[str]:
+    """The names of the nodes of a new placement group, in the order of its bundles; ours first."""
+    from ray.util import placement_group  # noqa: PLC0415
 
+    names = _names(ray)
+    if len(names) < count:
+        _refuse(f"its cluster has {len(names)} nodes and the run is to have {count}.")
+    own = ray.get_runtime_context().get_node_id()
+    address = next(one["NodeManagerAddress"] for one in ray.nodes() if one["NodeID"] == own)
+    bundles: list[dict[str, float]] = [{"CPU": 1} for _ in range(count)]
+    bundles[0][f"node:{address}"] = _TRACE
+    held = placement_group(bundles, strategy="STRICT_SPREAD", name=group)
+    if not held.wait(HOLD_LIMIT_S):
+        _refuse(
+            f"its cluster has no {count} nodes with a free processor each, this one among them, "
+            f"within {HOLD_LIMIT_S} s. See: ray status"
+        )
+    nodes = _nodes(held)
+    return [next(name for name in names if names[name] == node) for node in nodes]
+
+
+def _nodes(group: Any) -> list[str]:
+    """Ray's identifiers of the nodes of a placement group, by bundle."""
+    from ray.util import placement_group_table  # noqa: PLC0415
+
+    places: dict[int, str] = placement_group_table(group)["bundles_to_node_id"]
+    return [places[bundle] for bundle in sorted(places)]
+
+
+def _run(ray: Any, group: str, name: str, words: Sequence[str]) -> int:
+    """Exit code of a command on a node of the group. Raises: RayError if the node is gone."""
+    from ray.util import get_placement_group  # noqa: PLC0415
+    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy  # noqa: PLC0415
+
+    node = _names(ray).get(name)
+    if node is None:
+        _refuse(f"node {name} has left the cluster")
+    held = get_placement_group(group)
+    place = PlacementGroupSchedulingStrategy(held, _nodes(held).index(node))
     # One call waits for output while others pass on input.
     options = {
         "num_cpus": 1,
         "max_concurrency": 3,
-        "scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=False),
+        "scheduling_strategy": place,
     }
     command = ray.remote(_command()).options(**options).remote(list(words))
     ray.get(command.__ray_ready__.remote())
 
     def pass_on() -> None:
-        for line in sys.stdin.buffer:
-            command.write.remote(line)
+        for data in _input():
+            command.write.remote(data)
         command.end_input.remote()
 
     threading.Thread(target=pass_on, daemon=True).start()
@@ -122,12 +177,12 @@ def _command() -> type:
                 self._said.put((place, said))
             self._said.put((place, b""))
 
-        def write(self, line: bytes) -> None:
+        def write(self, data: bytes) -> None:
             """To its standard input, if it still reads."""
             import contextlib  # noqa: PLC0415
 
             with contextlib.suppress(BrokenPipeError):
-                self._process.stdin.write(line)  # type: ignore[union-attr]
+                self._process.stdin.write(data)  # type: ignore[union-attr]
 
         def end_input(self) -> None:
             self._process.stdin.close()  # type: ignore[union-attr]

@@ -213,6 +213,7 @@ class StartedHosts:
                 started.process.kill()
                 started.process.wait()
                 print(f"phantora: the agent of host {started.host} was killed.", file=sys.stderr)
+        self._hosts.engine.close()
 
 
 def _error_of(report: Mapping[str, Any], message: str) -> PhantoraError:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from phantora_py.launch.layout import RunLayout
@@ -18,7 +19,12 @@ class Share:
 
 
 class Engine(Protocol):
-    """Starts a command on a host."""
+    """Says which hosts there are, and starts a command on one."""
+
+    def choose(self, hosts: str | None, file: Path | None) -> list[str]:
+        """Those of a run in the order of its ranks; ours is the first. `hosts`, `file`: of the
+        options. They are held until `close`. Raises: UsageError.
+        """
 
     def command(self, host: str, words: Sequence[str]) -> list[str]:
         """What runs `words` there, with our standard input, output and error."""
@@ -27,6 +33,9 @@ class Engine(Protocol):
         """Why there was nothing to run, if that is so. `status`: exit code, or minus the signal;
         `said`: on standard error.
         """
+
+    def close(self) -> None:
+        """The run has ended."""
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,12 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cache
-from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
 from phantora_py import __version__
 from phantora_py.launch.environment import recorded_environment
+from phantora_py.machine.installation import own_build
 from phantora_py.sweep.plan import Configuration
 from sim_server.cluster import gpu_of_node, load_cluster
 from sim_server.errors import UsageError
@@ -55,7 +54,7 @@ def inputs_of(configuration: Configuration) -> dict[str, Any]:
     command = configuration.command
     return {
         "version": __version__,
-        "build": _build(),
+        "build": own_build(),
         "command": list(command),
         "program": shutil.which(command[0]),
         "files": _digests([*command, *options.values()]),
@@ -71,14 +70,6 @@ def gpus_of(plan: Sequence[Configuration]) -> set[str]:
     clusters = [load_cluster(one.run.get("cluster", "h100")).to_dict() for one in plan]
     groups = [group for one in clusters for group in one.get("node_groups") or [one]]
     return {group["gpu"] for group in groups}
-
-
-@cache
-def _build() -> str:
-    """A digest of our installed files: between two releases, too, models and defaults change."""
-    lines = (distribution("phantora").read_text("RECORD") or "").splitlines()
-    own = sorted(line for line in lines if line.startswith(("phantora_py/", "sim_server/")))
-    return hashlib.sha256("\n".join(own).encode()).hexdigest()[:16]
 
 
 def _digests(words: Sequence[str]) -> dict[str, str]:

@@ -2,8 +2,9 @@
 
 The command runs on this machine, but its agent reaches the server through a link that takes
 PHANTORA_FAR_HOST_MS each way, and that is cut as soon as the file PHANTORA_FAR_HOST_CUT exists.
-What the agent sends is also added to the file PHANTORA_FAR_HOST_HEARD. A host named "unreachable"
-is, and one named "bare" has no Python where this one has it.
+What the agent sends is also added to the file PHANTORA_FAR_HOST_HEARD. The clocks of the host are
+PHANTORA_FAR_HOST_CLOCK off (`-3d`), by the library PHANTORA_FAR_HOST_FAKETIME. A host named
+"unreachable" is, and one named "bare" has no Python where this one has it.
 """
 
 from __future__ import annotations
@@ -85,7 +86,11 @@ def main() -> int:
     delay_s = float(os.environ.get("PHANTORA_FAR_HOST_MS", "0")) / 1e3
     arguments = (listener, (name, int(port)), delay_s)
     threading.Thread(target=link, args=arguments, daemon=True).start()
-    with subprocess.Popen(["sh", "-c", f"exec {command}"], stdin=subprocess.PIPE) as agent:
+    clock = {}
+    if (library := os.environ.get("PHANTORA_FAR_HOST_FAKETIME")) is not None:
+        clock = {"LD_PRELOAD": library, "FAKETIME": os.environ["PHANTORA_FAR_HOST_CLOCK"]}
+    words = ["sh", "-c", f"exec {command}"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, env=os.environ | clock) as agent:
         assert agent.stdin is not None
         agent.stdin.write(json.dumps(job).encode() + b"\n")
         agent.stdin.flush()

@@ -22,6 +22,7 @@ import pytest
 from certificates import make_authority, make_certificate
 from phantora_runs import EXAMPLES, PROGRAMS, Phantora, Run
 
+from phantora_py import __version__
 from phantora_py.data import RunData
 from phantora_py.isolation import probe
 
@@ -44,6 +45,8 @@ NODES = ["--nodes", "2", "--gpus-per-node", "1"]
 # For the end of a run, on a loaded machine, once somebody has gone.
 ENDED_S = 15.0
 QUICK_S = 60.0
+
+FAKETIME = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
 
 STAGES = ["--fold", "dp", "--mesh", "pp=2,dp=4,tp=1"]
 # Hosts, nodes, GPUs of each, other options, command.
@@ -87,6 +90,19 @@ def test_equal_to_one_host(phantora: Phantora, name: str) -> None:
     assert [each["host"] for each in told] == hosts.split(",")
     assert all(each["core_seconds"] > 0 < each["total_bytes"] for each in told)
     assert sum(each["core_seconds"] for each in told) == several.data.run["wall"]["core_seconds"]
+
+
+@pytest.mark.skipif(FAKETIME is None, reason="needs libfaketime")
+def test_clocks_that_disagree(phantora: Phantora) -> None:
+    """The clocks of another host are three days behind, which nothing shows."""
+    assert FAKETIME is not None
+    wrong = {"PHANTORA_FAR_HOST_FAKETIME": str(FAKETIME), "PHANTORA_FAR_HOST_CLOCK": "-3d"}
+    command: list[str | Path] = [EXAMPLES / "train_gpt_ddp.py", *SMALL]
+    runs = [phantora.run([*HOSTS, *NODES], command, FAR | clock) for clock in ({}, wrong)]
+    for run in runs:
+        assert run.exit_code == 0, run.errors
+    assert runs[0].data.run["digest"] == runs[1].data.run["digest"]
+    assert printed(runs[0]) == printed(runs[1])
 
 
 def _to_four_digits(lines: list[str]) -> list[str]:
@@ -270,6 +286,12 @@ BAD: Mapping[str, tuple[list[str], dict[str, str], int, str]] = {
         {"PHANTORA_FAR_HOST_VERSIONS": json.dumps({"python": "3.9.1"})},
         2,
         "Host far: this host has python ",
+    ),
+    "another build": (
+        [*HOSTS, *NODES],
+        {"PHANTORA_FAR_HOST_VERSIONS": json.dumps({"phantora": f"{__version__}, build 1234"})},
+        2,
+        f"Host far: this host has phantora {__version__}, build ",
     ),
     "less isolation": (
         [*HOSTS, *NODES],

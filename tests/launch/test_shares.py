@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from phantora_py.hosts.engines import Slurm, Ssh, address_for, choose_hosts
+from phantora_py.hosts.engines import Slurm, Ssh, address_for, choose_engine
 from phantora_py.hosts.job import adopt
 from phantora_py.isolation import wire
 from phantora_py.launch.layout import RunLayout
@@ -39,19 +39,19 @@ def test_more_hosts_than_nodes_are_refused() -> None:
 def test_hosts_of_a_file(tmp_path: Path) -> None:
     file = tmp_path / "hosts"
     file.write_text("# ours\na\n\n b # the other\n")
-    assert choose_hosts("ssh", None, file) == ["a", "b"]
+    assert choose_engine("ssh").choose(None, file) == ["a", "b"]
 
 
 @pytest.mark.parametrize("names", ["a,", "a b", "-oProxyCommand=x,b", "", "a,b c"])
 def test_names_that_are_none(names: str) -> None:
     with pytest.raises(UsageError):
-        choose_hosts("ssh", names, None)
+        choose_engine("ssh").choose(names, None)
 
 
 @pytest.mark.parametrize("engine", ["slurm", "ray"])
 def test_engines_that_know_the_hosts_take_a_number(engine: str) -> None:
     with pytest.raises(UsageError, match="number of hosts"):
-        choose_hosts(engine, "a,b", None)
+        choose_engine(engine).choose("a,b", None)
 
 
 def test_commands_of_engines() -> None:

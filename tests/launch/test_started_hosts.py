@@ -30,8 +30,14 @@ class Engine:
     def command(self, host: str, _words: Sequence[str]) -> list[str]:
         return [shutil.which("sh") or "sh", "-c", self._programs[host]]
 
+    def choose(self, _hosts: str | None, _file: Path | None) -> list[str]:
+        return list(self._programs)
+
     def explain(self, _host: str, _status: int, _said: str) -> None:
         return None
+
+    def close(self) -> None:
+        pass
 
 
 def started(tmp_path: Path, programs: dict[str, str]) -> StartedHosts:

@@ -29,6 +29,12 @@ try:
 finally:
     cluster.shutdown()
 """
+FREE = """
+import ray
+
+ray.init("auto")
+print("free", ray.available_resources().get("CPU", 0))
+"""
 FOR_EVER = "while True:\n    torch.ones(1, device='cuda').item()\n"
 
 pytestmark = MARKS
@@ -68,6 +74,17 @@ def command(hosts: int) -> list[str]:
     return words
 
 
+def free_processors(ray: dict[str, str]) -> float:
+    asked = subprocess.run(
+        [sys.executable, "-c", FREE],
+        env=os.environ | ray,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return float(asked.stdout.split("free ")[1])
+
+
 def run_on(ray: dict[str, str], directory: Path, hosts: int) -> subprocess.CompletedProcess[str]:
     (directory / "program.py").write_text(PROGRAM)
     return subprocess.run(
@@ -93,11 +110,11 @@ def test_a_run_on_two_nodes(ray: dict[str, str], tmp_path: Path) -> None:
 def test_a_cluster_that_is_too_small(ray: dict[str, str], tmp_path: Path) -> None:
     done = run_on(ray, tmp_path, 3)
     assert done.returncode == 2, done.stderr
-    assert "Ray's cluster has 2 nodes and the run is to have 3" in done.stderr
+    assert "its cluster has 2 nodes and the run is to have 3" in done.stderr
 
 
 def test_interrupted(ray: dict[str, str], tmp_path: Path) -> None:
-    """Nothing is left on either node."""
+    """A run has a processor of each node until its end; nothing is left on either."""
     (tmp_path / "program.py").write_text("import torch\nprint('on', flush=True)\n" + FOR_EVER)
     with subprocess.Popen(
         command(2), cwd=tmp_path, env=os.environ | ray, stdout=subprocess.PIPE, text=True
@@ -105,6 +122,8 @@ def test_interrupted(ray: dict[str, str], tmp_path: Path) -> None:
         assert run.stdout is not None
         assert "on" in run.stdout.readline()
         assert agents()
+        assert free_processors(ray) == 0
         run.send_signal(signal.SIGINT)
         assert run.wait(LIMIT_S) == 130
     assert not agents()
+    assert free_processors(ray) == 2

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from phantora_py.sweep import results as results_module
+from phantora_py.machine.installation import own_build
 from phantora_py.sweep.pareto import Costs, front
 from phantora_py.sweep.plan import Configuration
 from phantora_py.sweep.results import Result, Results, inputs_of
@@ -48,9 +48,9 @@ def test_the_key_is_that_of_the_inputs(tmp_path: Path, monkeypatch: pytest.Monke
     text = distribution("phantora").read_text("RECORD") or ""
     assert "phantora_py/sweep/results.py,sha256=" in text
     monkeypatch.setattr(PathDistribution, "read_text", lambda *_: text.replace("sha256=", "="))
-    results_module._build.cache_clear()
+    own_build.cache_clear()
     keys.append(key(one))
-    results_module._build.cache_clear()
+    own_build.cache_clear()
     assert len(set(keys)) == len(keys)
 
 
