@@ -11,7 +11,14 @@ import numpy.typing as npt
 
 from phantora_py.data import RunData
 from phantora_py.report.iterations import Iterations, Nanoseconds, find_steps
-from sim_server.log.iterations import LEAST_REPEATS, RankMarks, Rule, are_alike
+from sim_server.log.iterations import (
+    LEAST_REPEATS,
+    MOSTLY,
+    RankMarks,
+    Rule,
+    alike_share,
+    are_alike,
+)
 
 # A difference from the program's own clock that is told as a warning.
 DISAGREEMENT = 0.05
@@ -115,6 +122,9 @@ class IterationContents(TypedDict):
     """So much of the devices' time in the whole run is work of the iterations in the figures."""
     steps_outside: dict[str, int]
     """By optimizer, its steps before and after these iterations where that is no first one."""
+    timed_outside: dict[str, int]
+    """Nanoseconds from read to read of a clock, by the line that reads it around equal work before
+    or after these iterations, and not in them; the median."""
 
 
 def describe(
@@ -136,6 +146,7 @@ def describe(
         "script_clock": None,
         "held_share": iterations.held_share,
         "steps_outside": {},
+        "timed_outside": {},
     }
     if rank is None or marks is None or not iterations.count:
         return described
@@ -149,6 +160,7 @@ def describe(
     described["steps_outside"] = _steps_outside(
         marks, host_ns, contents.optimizer_steps, is_cut=data.is_cut
     )
+    described["timed_outside"] = _timed_outside(marks, host_ns, is_cut=data.is_cut)
     return described
 
 
@@ -171,6 +183,24 @@ def _steps_outside(
         outside = sum(part for part in more if part >= max(LEAST_REPEATS, each))
         if outside:
             found[name] = outside
+    return found
+
+
+def _timed_outside(marks: RankMarks, host_ns: Nanoseconds, *, is_cut: bool) -> dict[str, int]:
+    """What a program times by itself, again and again, in another phase than these iterations."""
+    found = {}
+    for key, series in marks.series.items():
+        if key[0] != "clock":
+            continue
+        times_ns = _times_ns(marks, key)
+        before, within = np.searchsorted(times_ns, host_ns[[0, -1]], side="right").tolist()
+        if within > before:
+            continue
+        parts = [slice(before)] if is_cut else [slice(before), slice(within, None)]
+        for part in parts:
+            work = marks.work(series.places[part])
+            if len(work) >= LEAST_REPEATS and any(work) and alike_share(work) >= MOSTLY:
+                found[key[1]] = int(np.median(np.diff(times_ns[part])))
     return found
 
 

@@ -398,6 +398,20 @@ def test_steps_of_another_phase_are_told(tmp_path: Path) -> None:
     assert summarise(alone)["iterations"]["steps_outside"] == {}
 
 
+def test_another_phase_that_the_program_times_is_told(tmp_path: Path) -> None:
+    """Generation after training, say: its lines read a clock around equal work, and the figures
+    are of the training. A clock that is read twice times no repetition.
+    """
+    work: list[Span] = [(KERNEL, at_ns, at_ns, at_ns + 40) for at_ns in range(10, 1500, 50)]
+    reads = [(0, at_ns, MarkerKind.CLOCK_READ, "x.py:9") for at_ns in range(600, 1300, 200)]
+    for count, told in ((4, {"x.py:9": 200}), (2, {})):
+        marks = steps(0, *range(100, 600, 100)) + reads[:count]
+        data = make_run(tmp_path / f"{count}.phr", [work], marks)
+        summary = summarise(data)["iterations"]
+        assert (summary["detected_by"], summary["timed_outside"]) == ("optimizer", told)
+        assert ("200 ns at x.py:9" in " ".join(warnings(summary))) == bool(told)
+
+
 def test_what_repeats_for_longest() -> None:
     """Three measurements that repeat as often: the one that takes most of the time."""
     sequence = np.repeat([1, 2, 3], 20)

@@ -132,6 +132,7 @@ def test_figures(tmp_path: Path) -> None:
         "rule": {"by": "optimizer", "name": "AdamW#0", "every": 1, "phase": 0},
         **{"apart": [], "script_clock": None, "held_share": pytest.approx(2.5 / 3.5)},
         "steps_outside": {},
+        "timed_outside": {},
     }
     assert summary["breakdown_ns"] == {
         **{"compute": 1_125_000, "communication": 125_000, "exposed_communication": 125_000},
@@ -191,7 +192,7 @@ def test_no_iterations_are_null_and_not_zero(tmp_path: Path) -> None:
             "micro_batches_range": (0, 0),
             "apart": [],
         },
-        **{"script_clock": None, "held_share": 1.0, "steps_outside": {}},
+        **{"script_clock": None, "held_share": 1.0, "steps_outside": {}, "timed_outside": {}},
     }
     assert set(summary["breakdown_ns"].values()) == {None}
     assert summary["wall"] is not None

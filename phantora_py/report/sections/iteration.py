@@ -109,7 +109,7 @@ def lines(
 
 def warnings(iterations: IterationSummary) -> list[str]:
     """What keeps the figure from being the iteration of the whole program."""
-    tellers = clock_warning, spread_warning, share_warning, steps_warning
+    tellers = clock_warning, spread_warning, share_warning, steps_warning, timed_warning
     found = (tell(iterations) for tell in tellers)
     return [one for one in found if one is not None]
 
@@ -198,6 +198,18 @@ def steps_warning(iterations: IterationSummary) -> str | None:
     return (
         f"optimizer steps outside of these iterations, in no figure: {', '.join(parts)}; "
         "--iteration chooses what one is"
+    )
+
+
+def timed_warning(iterations: IterationSummary) -> str | None:
+    """That the program times other work than these iterations."""
+    timed = iterations["timed_outside"]
+    if not timed:
+        return None
+    parts = [f"{duration_text(lasts_ns)} at {site}" for site, lasts_ns in timed.items()]
+    return (
+        "the program's own clock is also read around equal work outside of these iterations, in no "
+        f"figure: {', '.join(parts)}"
     )
 
 
