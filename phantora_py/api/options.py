@@ -26,6 +26,7 @@ class RunOptions(TypedDict, total=False):
     host_gaps: FilePath | None
     cpu: FilePath | None
     host_samples: bool
+    data_time: str | None
     values_threshold: str | None
     host_tensors: str | None
     until_steady: bool

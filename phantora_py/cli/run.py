@@ -153,6 +153,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "how it is called); default: PyTorch on this GPU",
     )
     model.add_argument(
+        "--data-time",
+        metavar="TIME",
+        help="what a batch takes a worker of a data loader, e.g. 12ms; default: no time",
+    )
+    model.add_argument(
         "--expert-load",
         default="uniform",
         metavar="uniform|zipf:S|FILE",
@@ -354,6 +359,7 @@ def _run_here(options: argparse.Namespace) -> int:
         execution_trace=options.execution_trace,
         cpu=options.cpu,
         host_tensors=options.host_tensors,
+        data_time=options.data_time,
         expert_load=options.expert_load,
         lookups=options.lookups,
         unsupported=options.unsupported,

@@ -33,6 +33,7 @@ def inputs_of(data: RunData) -> Inputs:
     layout = {name: str(run[name]) for name in ("ranks", "nodes", "gpus_per_node")}
     layout["folded"] = _folded(data.told.fold)
     host = {name: str(run.get(name)) for name in ("host_time", "host_gaps", "host_tensors")}
+    host["data_time"] = str((run.get("data_time") or {}).get("batch_ns"))
     load = run.get("expert_load", {"name": "uniform"})
     host["expert_load"] = load["name"] if not load.get("weights") else str(load["weights"])
     answers = {"answer": str(run.get("unsupported", "stop"))}

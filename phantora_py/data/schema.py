@@ -116,6 +116,7 @@ def _run(ends: bool) -> Check:
         "host_tensors": text,
         "cache": optional(text),
         "expert_load": _EXPERT_LOAD,
+        "data_time": optional(_DATA_TIME),
         "unsupported": text,
         "host_gaps": optional(record({"file": text, "sha256": text})),
         "cpu": optional(_CPU),
@@ -170,6 +171,9 @@ _IMAGES = record({"operations": _count, "spread_ns": _time_ns, "spread_share": n
 _EXPERT_LOAD = record(
     {"name": text},
     {"exponent": optional(number(0)), "weights": optional(rows(number(0)))},
+)
+_DATA_TIME = record(
+    {"batch_ns": _time_ns, "cores": optional(whole(1)), "ranks": whole(1, MOST_RANKS)}
 )
 _DEADLOCK_TABLE = record(
     {

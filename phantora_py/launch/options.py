@@ -54,6 +54,8 @@ class RunOptions:
     """The processor that `counted` is for, see `sim_server.cpu`; None: the cluster's."""
     host_tensors: str = "lazy"
     """One of HOST_TENSORS; docs/decisions/host-memory.md."""
+    data_time: str | None = None
+    """Processor time that a data loader's batch takes, as in `12 ms`; docs/host-time.md."""
     expert_load: str = "uniform"
     """`uniform`, `zipf:S` or a file of weights; docs/decisions/small-operations.md."""
     lookups: Path | None = None

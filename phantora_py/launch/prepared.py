@@ -12,6 +12,7 @@ from phantora_py.launch.options import RunOptions
 from phantora_py.launch.shares import Hosts, Share
 from phantora_py.launch.spool import Stream
 from phantora_py.rank.expert_load import ExpertLoad
+from phantora_py.rank.loader_time import LoaderTime
 from sim_server.access import Endpoint
 from sim_server.cluster import Cluster
 from sim_server.cpu import CpuProfile
@@ -42,6 +43,7 @@ class Prepared:
     host_gaps: HostGaps | None = None
     cpu: CpuProfile | None = None
     """With `--host-time counted`."""
+    data_time: LoaderTime | None = None
     expert_load: ExpertLoad = field(default_factory=ExpertLoad)
     lookups: list[dict[str, Any]] = field(default_factory=list)
     """Embedding tables with their statistics."""

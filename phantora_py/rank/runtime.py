@@ -30,6 +30,7 @@ from .execution_traces import ExecutionTrace
 from .expert_load import ExpertLoad
 from .grouped_products import GroupedProducts
 from .host_tensors import HostTensors
+from .loader_time import LoaderTimes
 from .markers import tell
 from .memory_kinds import MemoryKinds
 from .message_passing import refuse_alone
@@ -182,7 +183,7 @@ class _Runtime:
         self._modules = Modules(shim, run_dir)
         self._watches = (
             *(StepMarks(shim, run_dir), recomputation, self._batches),
-            *(MemoryKinds(shim, run_dir), self._modules),
+            *(MemoryKinds(shim, run_dir), self._modules, LoaderTimes(run_dir)),
         )
         self._ordinals: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._optimizers = 0

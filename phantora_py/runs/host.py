@@ -202,7 +202,21 @@ def write_files(prepared: Prepared, directory: RunDirectory) -> None:
         settings["host_samples"] = "1"
     rundir.write_settings(directory, settings, prepared.epoch or rundir.present())
     _write_other_nodes(prepared, directory)
+    _write_for_hooks(prepared, directory)
+    if prepared.host_gaps is not None:
+        directory.host_gaps.write_text(prepared.host_gaps.to_text(), encoding="utf-8")
+    rundir.write_hosts(directory, layout.nodes, prepared.isolation.own_network)
+    if "mnt" in prepared.isolation.namespaces:
+        for node in range(layout.nodes):
+            container.make_shared_memory(directory.path, node_name(node))
+
+
+def _write_for_hooks(prepared: Prepared, directory: RunDirectory) -> None:
+    """What the Python of a rank looks for."""
+    options = prepared.options
     prepared.expert_load.write(directory.path)
+    if prepared.data_time is not None:
+        prepared.data_time.write(directory.path)
     execution_traces.prepare(directory.path, options)
     iteration = options.iteration or ""
     if iteration.startswith("call:"):
@@ -212,12 +226,6 @@ def write_files(prepared: Prepared, directory: RunDirectory) -> None:
         (directory.path / KINDS_FILE).touch()
     if options.modules:
         (directory.path / MODULES_FILE).touch()
-    if prepared.host_gaps is not None:
-        directory.host_gaps.write_text(prepared.host_gaps.to_text(), encoding="utf-8")
-    rundir.write_hosts(directory, layout.nodes, prepared.isolation.own_network)
-    if "mnt" in prepared.isolation.namespaces:
-        for node in range(layout.nodes):
-            container.make_shared_memory(directory.path, node_name(node))
 
 
 def _write_other_nodes(prepared: Prepared, directory: RunDirectory) -> None:

@@ -39,6 +39,7 @@ from phantora_py.launch import (
     rundir,
 )
 from phantora_py.launch.command import Command, understand
+from phantora_py.launch.data_time import choose_data_time
 from phantora_py.launch.expert_load import choose_expert_load
 from phantora_py.launch.fold import choose_fold
 from phantora_py.launch.gpu import (
@@ -158,8 +159,7 @@ def prepare(options: RunOptions) -> Prepared:
     notes = [*(launch.notes if launch else ()), *idle_gpus(layout)]
     if command.program.torch:
         notes += unasked_variables(options, launch)
-    notes += interpreter.note_untested(command.program.torch)
-    notes += measured + told
+    notes += [*interpreter.note_untested(command.program.torch), *measured, *told]
     isolation = backend.choose(options.backend, options.isolation, options.network)
     nodes = {layout.node(rank) for rank in live}
     if isolation.own_network and len(nodes) > MAX_NODES:
@@ -188,6 +188,7 @@ def prepare(options: RunOptions) -> Prepared:
         shown_ranks=_shown_ranks(options, layout, launch),
         log_dir=log_dir,
         nccl_variables=variables,
+        data_time=choose_data_time(options.data_time, cluster, layout),
         expert_load=choose_expert_load(options.expert_load, command.program.torch),
         lookups=_lookups(options),
         host_gaps=choose_host_gaps(options, command.program.versions),
@@ -457,6 +458,7 @@ def _describe(prepared: Prepared) -> dict[str, Any]:
         "host_tensors": prepared.options.host_tensors,
         "cache": prepared.options.cache and str(prepared.options.cache),
         "expert_load": asdict(prepared.expert_load),
+        "data_time": None if prepared.data_time is None else asdict(prepared.data_time),
         "unsupported": prepared.options.unsupported,
         "host_gaps": None if prepared.host_gaps is None else prepared.host_gaps.origin,
         "cpu": None if prepared.cpu is None else prepared.cpu.to_dict(),

@@ -92,6 +92,8 @@ class Host:
     """Of all traffic that goes through the host together; None is no limit."""
     cpu: Annotated[str | None, Setting("cpu", check_name)] = None
     """Profile of the processor (see `sim_server.cpu`), or its TOML file; None is genoa."""
+    cores: Annotated[int | None, Setting("cores", check_count)] = None
+    """Of all processors of the node, which workers of data loaders share; None is no limit."""
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ _TEXTS = {
     "workers": (
         "data loader",
         "with worker processes, which take no virtual time: a program that waits for its data "
-        "takes longer than said (docs/host-time.md)",
+        "takes longer than said; --data-time says what a batch takes (docs/host-time.md)",
     ),
     "tuning": (
         "process",
@@ -62,11 +62,15 @@ _OF_CALLS = ("fixed", "counted")
 
 def make(found: Findings) -> list[Caveat]:
     """The entry of the summary; empty for files of earlier versions."""
-    is_of_calls = found.data.run["host_time"] in _OF_CALLS
+    run, modelled = found.data.run, set()
+    if run["host_time"] not in _OF_CALLS:
+        modelled.add("host_step")
+    if run.get("data_time") is not None:
+        modelled.add("workers")
     return [
         {"rank": one["rank"], "what": one["what"], "count": one["count"]}
         for one in found.data.caveats
-        if is_of_calls or one["what"] != "host_step"
+        if one["what"] not in modelled
     ]
 
 
