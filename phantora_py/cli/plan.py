@@ -12,7 +12,8 @@ from phantora_py.advice.confirm import confirm
 from phantora_py.plan.baselines import baselines
 from phantora_py.plan.curves import measure
 from phantora_py.plan.model import Machine, PlanModel
-from phantora_py.plan.search import METHODS, Choice, search
+from phantora_py.plan.parts import Choice
+from phantora_py.plan.search import METHODS, search
 from phantora_py.plan.sharding_plan import from_json, to_json
 from phantora_py.plan.summary import summarise
 from phantora_py.plan.tables import read_tables

@@ -18,7 +18,7 @@ from phantora_py.plan.model import (
     SENT,
     PlanModel,
 )
-from phantora_py.plan.search import Choice
+from phantora_py.plan.parts import Choice
 from sim_server.kernels import Interval
 
 _EXCHANGES = ("input", "output", "gradient", "dense")
