@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,13 @@ from rich.console import Console
 from phantora_py.advice.confirm import confirm
 from phantora_py.plan.baselines import baselines
 from phantora_py.plan.curves import measure
+from phantora_py.plan.host_memory import HOST_KERNELS
 from phantora_py.plan.model import Machine, PlanModel
 from phantora_py.plan.parts import Choice
 from phantora_py.plan.search import METHODS, search
 from phantora_py.plan.sharding_plan import from_json, to_json
 from phantora_py.plan.summary import summarise
-from phantora_py.plan.tables import read_tables
+from phantora_py.plan.tables import Table, read_tables
 from phantora_py.sweep.engines import ENGINES, require
 from phantora_py.text.tables import Column, print_table, table_console
 from phantora_py.text.units import amount_text, duration_text, percent_text, size_text
@@ -94,6 +95,8 @@ def run(options: argparse.Namespace) -> int:
     tables = read_tables(options.tables)
     cluster = load_cluster(options.cluster)
     layout = place(cluster, options.ranks, None, options.gpus_per_node)
+    if options.confirm:
+        _require_gpu_memory(tables)
     model = PlanModel(tables, options.batch, _machine(options, cluster, layout))
     known = baselines(model, options.seed)
     known |= _candidates(options, model)
@@ -134,6 +137,16 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError(f"--memory must be above 0 GiB, not {options.memory:g}")
     if options.output is not None:
         require_output(options.output, "--output", [options.tables])
+
+
+def _require_gpu_memory(tables: Sequence[Table]) -> None:
+    """Programs of `--confirm` have all tables there."""
+    for table in tables:
+        if set(table.compute_kernels) & set(HOST_KERNELS):
+            raise UsageError(
+                f"--confirm: table {table.name} may be in host memory (constraints.compute_kernels "
+                f"has {' or '.join(HOST_KERNELS)}), which no run has; plan without --confirm"
+            )
 
 
 def _machine(options: argparse.Namespace, cluster: Cluster, layout: Layout) -> Machine:
@@ -233,20 +246,40 @@ def _print_tables(console: Console, summary: Mapping[str, Any]) -> None:
     titles = ("lookups", "hit rate", "bytes", "forward", "backward", "tier")
     columns = [Column("table", is_name=True), Column("placement", is_name=True)]
     columns += [Column(title, justify_right=True) for title in titles]
+    has_host = any(one["host_memory_bytes"] for one in summary["tables"])
+    if has_host:
+        columns += [
+            Column(title, justify_right=True) for title in ("on the host", "cached", "link")
+        ]
     tables = sorted(summary["tables"], key=lambda one: -one["forward_ns"] - one["backward_ns"])
     rows = [
         [
             one["table"],
-            f"{one['sharding_type']} {','.join(map(str, one['ranks']))}",
+            _placement_text(one),
             amount_text(one["lookups"]),
             percent_text(one["hit_rate"]),
             size_text(one["forward_bytes"] + one["backward_bytes"]),
             duration_text(one["forward_ns"]),
             duration_text(one["backward_ns"]),
             one["tier"],
+            *(_host_texts(one) if has_host else ()),
         ]
         for one in tables[:_MOST_TABLES_SHOWN]
     ]
     print_table(console, columns, rows)
     if len(tables) > _MOST_TABLES_SHOWN:
         console.print(f"  and {len(tables) - _MOST_TABLES_SHOWN} more; --json has all")
+
+
+def _placement_text(table: Mapping[str, Any]) -> str:
+    text = f"{table['sharding_type']} {','.join(map(str, table['ranks']))}"
+    return f"{text} {table['compute_kernel']}" if table["host_memory_bytes"] else text
+
+
+def _host_texts(table: Mapping[str, Any]) -> list[str]:
+    """Memory there, lookups that the cache in GPU memory has, and bytes over the link."""
+    if not table["host_memory_bytes"]:
+        return ["-", "-", "-"]
+    rate = table["cache_hit_rate"]
+    cached = "-" if rate is None else percent_text(rate)
+    return [size_text(table["host_memory_bytes"]), cached, size_text(table["link_bytes"])]

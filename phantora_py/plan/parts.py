@@ -53,11 +53,15 @@ def _part(model: PlanModel, kept: _Kept) -> Part:
 def parts(model: PlanModel) -> list[Part]:
     """One for each of TorchRec's types, in the order of `SHARDING_TYPES`: the options of this type
     and of those before it, or a table's first ones. The first has whole tables, one has the types
-    that know no nodes, and the last has all options.
+    that know no nodes. Options in host memory come last, all together.
     """
-    levels = [[SHARDING_TYPES.index(one.kind) for one in options] for options in model.options]
+    most_types = len(SHARDING_TYPES)
+    levels = [
+        [most_types if one.in_host_memory else SHARDING_TYPES.index(one.kind) for one in options]
+        for options in model.options
+    ]
     kept: list[_Kept] = []
-    for last in range(len(SHARDING_TYPES)):
+    for last in range(most_types + 1):
         most = [max(last, min(of_table)) for of_table in levels]
         some = [
             [place for place, level in enumerate(of_table) if level <= limit]
