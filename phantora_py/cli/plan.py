@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from phantora_py.advice.confirm import confirm
+from phantora_py.advice.placement_page import make_placement_page
 from phantora_py.plan.baselines import baselines
 from phantora_py.plan.curves import measure
 from phantora_py.plan.host_memory import HOST_KERNELS
@@ -86,6 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="name of the embedding module in the model; default: embedding_bag_collection",
     )
+    output.add_argument("--html", type=Path, metavar="FILE", help="a page that draws the placement")
     output.add_argument("--json", action="store_true", help="print everything as JSON")
 
 
@@ -107,7 +109,8 @@ def run(options: argparse.Namespace) -> int:
             f"ranks with {size_text(model.limit_bytes)} each; more ranks, or a smaller batch"
         )
     summary = summarise(model, found, known)
-    summary |= {"ranks_in_all": layout.ranks, "cluster": cluster.name, "batch": options.batch}
+    summary |= {"ranks_in_all": layout.ranks, "gpus_per_node": layout.gpus_per_node}
+    summary |= {"cluster": cluster.name, "batch": options.batch}
     plans = [_plan(options, model, layout, choice) for choice in found[: max(1, options.confirm)]]
     if options.output is not None:
         content = json.dumps(plans[0], indent=1) + "\n"
@@ -116,6 +119,9 @@ def run(options: argparse.Namespace) -> int:
         summary["confirmed"] = confirm(
             plans, options.tables, options.batch, _run_options(options, layout), options.engine
         )
+    if options.html is not None:
+        page = make_placement_page(summary, options.tables.name)
+        write_file(options.html, page.encode(), "--html")
     if options.json:
         print(json.dumps(summary, indent=1))
     else:
@@ -137,6 +143,10 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError(f"--memory must be above 0 GiB, not {options.memory:g}")
     if options.output is not None:
         require_output(options.output, "--output", [options.tables])
+    if options.html is not None:
+        require_output(options.html, "--html", [options.tables])
+        if options.output is not None and options.html.resolve() == options.output.resolve():
+            raise UsageError(f"--html and --output are both {options.html}")
 
 
 def _require_gpu_memory(tables: Sequence[Table]) -> None:
@@ -217,9 +227,9 @@ def _print(options: argparse.Namespace, summary: Mapping[str, Any]) -> None:
         console.print(
             f"  as a program, plan {number}: virtual iteration {duration_text(one['median_ns'])}"
         )
-    if options.output is not None:
-        console.print(f"Wrote {options.output}")
-    else:
+    for written in filter(None, (options.output, options.html)):
+        console.print(f"Wrote {written}")
+    if options.output is None:
         console.print("Next: -o FILE writes the plan for TorchRec (docs/recommendation.md)")
 
 
