@@ -13,6 +13,7 @@ from typing import Any
 from torch.distributed._shard.metadata import ShardMetadata
 from torch.distributed._shard.sharding_spec import EnumerableShardingSpec
 from torchrec.distributed.types import (
+    CacheParams,
     EmbeddingModuleShardingPlan,
     ParameterSharding,
     ShardingPlan,
@@ -35,6 +36,11 @@ def read_plan(path: str) -> ShardingPlan:
 def _parameter(fields: dict[str, Any]) -> ParameterSharding:
     spec = fields["sharding_spec"]
     shards = spec and EnumerableShardingSpec([ShardMetadata(**one) for one in spec["shards"]])
+    cache = fields.get("cache_params")
     return ParameterSharding(
-        fields["sharding_type"], fields["compute_kernel"], fields["ranks"], shards
+        fields["sharding_type"],
+        fields["compute_kernel"],
+        fields["ranks"],
+        shards,
+        cache_params=cache and CacheParams(**cache),
     )

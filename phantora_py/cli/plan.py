@@ -2,20 +2,23 @@
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from phantora_py.advice.confirm import confirm
+from phantora_py.advice.placement_page import make_placement_page
 from phantora_py.plan.baselines import baselines
 from phantora_py.plan.curves import measure
+from phantora_py.plan.host_memory import HOST_KERNELS
 from phantora_py.plan.model import Machine, PlanModel
-from phantora_py.plan.search import METHODS, Choice, search
+from phantora_py.plan.parts import Choice
+from phantora_py.plan.search import METHODS, search
 from phantora_py.plan.sharding_plan import from_json, to_json
 from phantora_py.plan.summary import summarise
-from phantora_py.plan.tables import read_tables
+from phantora_py.plan.tables import Table, read_tables
 from phantora_py.sweep.engines import ENGINES, require
 from phantora_py.text.tables import Column, print_table, table_console
 from phantora_py.text.units import amount_text, duration_text, percent_text, size_text
@@ -84,6 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="name of the embedding module in the model; default: embedding_bag_collection",
     )
+    output.add_argument("--html", type=Path, metavar="FILE", help="a page that draws the placement")
     output.add_argument("--json", action="store_true", help="print everything as JSON")
 
 
@@ -93,6 +97,8 @@ def run(options: argparse.Namespace) -> int:
     tables = read_tables(options.tables)
     cluster = load_cluster(options.cluster)
     layout = place(cluster, options.ranks, None, options.gpus_per_node)
+    if options.confirm:
+        _require_gpu_memory(tables)
     model = PlanModel(tables, options.batch, _machine(options, cluster, layout))
     known = baselines(model, options.seed)
     known |= _candidates(options, model)
@@ -103,7 +109,8 @@ def run(options: argparse.Namespace) -> int:
             f"ranks with {size_text(model.limit_bytes)} each; more ranks, or a smaller batch"
         )
     summary = summarise(model, found, known)
-    summary |= {"ranks_in_all": layout.ranks, "cluster": cluster.name, "batch": options.batch}
+    summary |= {"ranks_in_all": layout.ranks, "gpus_per_node": layout.gpus_per_node}
+    summary |= {"cluster": cluster.name, "batch": options.batch}
     plans = [_plan(options, model, layout, choice) for choice in found[: max(1, options.confirm)]]
     if options.output is not None:
         content = json.dumps(plans[0], indent=1) + "\n"
@@ -112,6 +119,9 @@ def run(options: argparse.Namespace) -> int:
         summary["confirmed"] = confirm(
             plans, options.tables, options.batch, _run_options(options, layout), options.engine
         )
+    if options.html is not None:
+        page = make_placement_page(summary, options.tables.name)
+        write_file(options.html, page.encode(), "--html")
     if options.json:
         print(json.dumps(summary, indent=1))
     else:
@@ -133,6 +143,20 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError(f"--memory must be above 0 GiB, not {options.memory:g}")
     if options.output is not None:
         require_output(options.output, "--output", [options.tables])
+    if options.html is not None:
+        require_output(options.html, "--html", [options.tables])
+        if options.output is not None and options.html.resolve() == options.output.resolve():
+            raise UsageError(f"--html and --output are both {options.html}")
+
+
+def _require_gpu_memory(tables: Sequence[Table]) -> None:
+    """Programs of `--confirm` have all tables there."""
+    for table in tables:
+        if set(table.compute_kernels) & set(HOST_KERNELS):
+            raise UsageError(
+                f"--confirm: table {table.name} may be in host memory (constraints.compute_kernels "
+                f"has {' or '.join(HOST_KERNELS)}), which no run has; plan without --confirm"
+            )
 
 
 def _machine(options: argparse.Namespace, cluster: Cluster, layout: Layout) -> Machine:
@@ -203,9 +227,9 @@ def _print(options: argparse.Namespace, summary: Mapping[str, Any]) -> None:
         console.print(
             f"  as a program, plan {number}: virtual iteration {duration_text(one['median_ns'])}"
         )
-    if options.output is not None:
-        console.print(f"Wrote {options.output}")
-    else:
+    for written in filter(None, (options.output, options.html)):
+        console.print(f"Wrote {written}")
+    if options.output is None:
         console.print("Next: -o FILE writes the plan for TorchRec (docs/recommendation.md)")
 
 
@@ -232,20 +256,40 @@ def _print_tables(console: Console, summary: Mapping[str, Any]) -> None:
     titles = ("lookups", "hit rate", "bytes", "forward", "backward", "tier")
     columns = [Column("table", is_name=True), Column("placement", is_name=True)]
     columns += [Column(title, justify_right=True) for title in titles]
+    has_host = any(one["host_memory_bytes"] for one in summary["tables"])
+    if has_host:
+        columns += [
+            Column(title, justify_right=True) for title in ("on the host", "cached", "link")
+        ]
     tables = sorted(summary["tables"], key=lambda one: -one["forward_ns"] - one["backward_ns"])
     rows = [
         [
             one["table"],
-            f"{one['sharding_type']} {','.join(map(str, one['ranks']))}",
+            _placement_text(one),
             amount_text(one["lookups"]),
             percent_text(one["hit_rate"]),
             size_text(one["forward_bytes"] + one["backward_bytes"]),
             duration_text(one["forward_ns"]),
             duration_text(one["backward_ns"]),
             one["tier"],
+            *(_host_texts(one) if has_host else ()),
         ]
         for one in tables[:_MOST_TABLES_SHOWN]
     ]
     print_table(console, columns, rows)
     if len(tables) > _MOST_TABLES_SHOWN:
         console.print(f"  and {len(tables) - _MOST_TABLES_SHOWN} more; --json has all")
+
+
+def _placement_text(table: Mapping[str, Any]) -> str:
+    text = f"{table['sharding_type']} {','.join(map(str, table['ranks']))}"
+    return f"{text} {table['compute_kernel']}" if table["host_memory_bytes"] else text
+
+
+def _host_texts(table: Mapping[str, Any]) -> list[str]:
+    """Memory there, lookups that the cache in GPU memory has, and bytes over the link."""
+    if not table["host_memory_bytes"]:
+        return ["-", "-", "-"]
+    rate = table["cache_hit_rate"]
+    cached = "-" if rate is None else percent_text(rate)
+    return [size_text(table["host_memory_bytes"]), cached, size_text(table["link_bytes"])]

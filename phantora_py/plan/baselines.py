@@ -13,7 +13,7 @@ import numpy as np
 
 from phantora_py.plan.model import MEMORY, PlanModel
 from phantora_py.plan.options import Option
-from phantora_py.plan.tables import Table
+from phantora_py.plan.tables import COMPUTE_KERNELS, Table
 
 Choice = tuple[int, ...]
 _SAMPLES = 65_536
@@ -109,7 +109,12 @@ def _first_with_room(
     used: np.ndarray[tuple[int], np.dtype[np.float64]],
 ) -> int | None:
     options = model.options[table]
-    whole = [options.index(one) for r in ranks if (one := Option("table_wise", (r,))) in options]
+    whole = [
+        options.index(one)
+        for kernel in COMPUTE_KERNELS
+        for rank in ranks
+        if (one := Option("table_wise", (rank,), compute_kernel=kernel)) in options
+    ]
     for option in whole or range(len(options)):
         if (used + model.ranked[table][option][:, MEMORY]).max() <= model.limit_bytes:
             return option

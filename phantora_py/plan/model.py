@@ -13,7 +13,7 @@ first has nothing to do, where it is all ranks the second.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil
 
@@ -21,12 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phantora_py.plan.curves import Curves
+from phantora_py.plan.host_memory import UVM_CACHING, HostRows, host_rows
 from phantora_py.plan.options import Option, options_of
 from phantora_py.plan.tables import Table
 from sim_server.cluster import Layout
 from sim_server.errors import UsageError
 from sim_server.gpu import GpuProfile
 from sim_server.kernels.lookup import STATES, LookupModel, LookupTime, TableLookups
+from sim_server.kernels.timing import Tier
 from sim_server.lookups import Sharded
 
 Array = NDArray[np.float64]
@@ -49,6 +51,11 @@ class Shard:
     lookups: float
     forward: LookupTime
     backward: LookupTime
+    host: HostRows | None
+    """Of a table in host memory; its time is in those."""
+
+
+_Times = tuple[TableLookups, LookupTime, LookupTime, HostRows | None]
 
 
 @dataclass(frozen=True)
@@ -79,7 +86,7 @@ class PlanModel:
         """Of each table by option: shape (options, ranks, what adds up)."""
         self.nothing = np.zeros((self.ranks, RESULTS + 3 * len(machine.curves.levels)))
         """The sums of no table."""
-        self._times: dict[tuple[int, ...], tuple[TableLookups, LookupTime, LookupTime]] = {}
+        self._times: dict[tuple[int, bool, int, int, str], _Times] = {}
         for number, table in enumerate(tables):
             self._add(number, table)
 
@@ -101,7 +108,8 @@ class PlanModel:
             raise UsageError(
                 f"table {table.name} fits nowhere: {table.rows} rows of {table.dim} take "
                 f"{least / 2**30:.1f} GiB of a rank at least, and {self.limit_bytes / 2**30:.1f} "
-                "GiB are free; more ranks, fewer samples or another sharding type may do"
+                "GiB are free; more ranks, fewer samples, another sharding type or host memory "
+                "(constraints.compute_kernels) may do"
             )
         kept = [place for place, fit in enumerate(fits) if fit]
         self.options.append([options[place] for place in kept])
@@ -109,18 +117,32 @@ class PlanModel:
 
     def shards(self, number: int, option: Option) -> list[Shard]:
         """The shards of a table so placed."""
-        work, forward, backward = self._shard(number, option)
-        return [Shard(rank, work.lookups, forward, backward) for rank in option.ranks]
+        work, forward, backward, host = self._shard(number, option)
+        return [Shard(rank, work.lookups, forward, backward, host) for rank in option.ranks]
 
-    def _shard(self, number: int, option: Option) -> tuple[TableLookups, LookupTime, LookupTime]:
-        key = number, option.copied, len(option.ranks), option.split
+    def _shard(self, number: int, option: Option) -> _Times:
+        key = number, option.copied, len(option.ranks), option.split, option.compute_kernel
         if key not in self._times:
             work = self._work(self.tables[number], option)
             group = [work] * self._in_flight
             forward = self.lookup_model.forward(group, self._in_flight)[0]
             backward = self.lookup_model.backward([work], self._in_flight)[0]
-            self._times[key] = work, forward, backward
+            host = None
+            if option.in_host_memory:
+                host = self._on_host(self.tables[number], option, work)
+                forward = replace(
+                    forward,
+                    duration_ns=forward.duration_ns + host.forward_ns,
+                    tier=Tier.ASSUMED,
+                )
+                backward = replace(backward, duration_ns=backward.duration_ns + host.backward_ns)
+            self._times[key] = work, forward, backward, host
         return self._times[key]
+
+    def _on_host(self, table: Table, option: Option, work: TableLookups) -> HostRows:
+        cached = option.compute_kernel == UVM_CACHING
+        factor = table.cache_load_factor if cached else None
+        return host_rows(work, ceil(table.rows / option.split), factor, self._gpu)
 
     def _work(self, table: Table, option: Option) -> TableLookups:
         """What one of the equal shards looks up."""
@@ -140,14 +162,15 @@ class PlanModel:
     def _features(self, number: int, option: Option) -> Array:
         """What a table so placed adds."""
         table = self.tables[number]
-        work, forward, backward = self._shard(number, option)
+        work, forward, backward, host = self._shard(number, option)
         ranked, mine = np.zeros_like(self.nothing), list(option.ranks)
         ranked[mine, FORWARD] = forward.duration_ns
         ranked[mine, BACKWARD] = backward.duration_ns
         ranked[mine, LOOKUPS] = work.lookups
         buffers = 2 * work.lookups * _INDEX_BYTES + 2 * work.samples * work.dim * _FLOAT_BYTES
         row_bytes = work.dim * table.element_bytes + STATES[table.optimizer](work.dim)
-        ranked[mine, MEMORY] = ceil(table.rows / option.split) * row_bytes + buffers
+        weights = host.gpu_bytes if host else ceil(table.rows / option.split) * row_bytes
+        ranked[mine, MEMORY] = weights + buffers
         if option.copied:
             dense = table.rows * table.dim * _FLOAT_BYTES
             ranked[:, MEMORY] += dense

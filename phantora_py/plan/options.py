@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from phantora_py.plan.host_memory import HOST_KERNELS
 from phantora_py.plan.tables import Table
 from sim_server.cluster import Layout
 from sim_server.errors import UsageError
@@ -30,6 +31,8 @@ class Option:
     """Ranks that share a column's rows."""
     copied: bool = False
     """Each of the ranks has the whole table."""
+    compute_kernel: str = "fused"
+    """TorchRec's name: it says what memory the table is in."""
 
     @property
     def columns(self) -> list[Place]:
@@ -41,14 +44,25 @@ class Option:
     def text(self) -> str:
         """As a person reads it."""
         if self.kind in ("row_wise", "data_parallel"):
-            return self.kind
-        return f"{self.kind} {','.join(map(str, self.ranks))}"
+            text = self.kind
+        else:
+            text = f"{self.kind} {','.join(map(str, self.ranks))}"
+        return f"{text} {self.compute_kernel}" if self.in_host_memory else text
+
+    @property
+    def in_host_memory(self) -> bool:
+        """Weights are on the host, in a cache or not."""
+        return self.compute_kernel in HOST_KERNELS
 
 
-def option(kind: str, ranks: Sequence[int], gpus_per_node: int) -> Option:
+def option(
+    kind: str, ranks: Sequence[int], gpus_per_node: int, compute_kernel: str | None = None
+) -> Option:
     """That of a type of TorchRec's, whose shards are on these ranks."""
     split = {"row_wise": len(ranks), "table_row_wise": len(ranks), "grid_shard": gpus_per_node}
-    return Option(kind, tuple(ranks), split.get(kind, 1), kind == "data_parallel")
+    copied = kind == "data_parallel"
+    kernel = compute_kernel or ("dense" if copied else "fused")
+    return Option(kind, tuple(ranks), split.get(kind, 1), copied, kernel)
 
 
 def options_of(table: Table, layout: Layout) -> list[Option]:
@@ -57,15 +71,17 @@ def options_of(table: Table, layout: Layout) -> list[Option]:
     Raises: UsageError if there is none.
     """
     found = {
-        option(kind, ranks, layout.gpus_per_node): None
+        option(kind, ranks, layout.gpus_per_node, kernel): None
+        for kernel in table.compute_kernels
         for kind in table.sharding_types
+        if (kernel == "dense") == (kind == "data_parallel")
         for ranks in _ranks(kind, table, layout)
     }
     if not found:
         raise UsageError(
             f"table {table.name} cannot be sharded as its constraints say "
             f"({', '.join(table.sharding_types)}) over {layout.ranks} ranks, "
-            f"{layout.gpus_per_node} on a node"
+            f"{layout.gpus_per_node} on a node, by {', '.join(table.compute_kernels)}"
         )
     return list(found)
 

@@ -7,24 +7,22 @@ is added, so that a partial placement bounds its completions from below.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import compress, product
+from collections.abc import Sequence
 from math import exp
 
 import numpy as np
-from numpy.typing import NDArray
 
 from phantora_py.plan.model import Array, PlanModel
+from phantora_py.plan.options import Option
+from phantora_py.plan.parts import Choice, families, parts
 from phantora_py.plan.symmetry import Symmetry
 
-Choice = tuple[int, ...]
-# Of each table and option 0, or infinite: it must not be chosen.
-Refused = list[Array]
 METHODS = ("greedy", "beam", "anneal")
 _BEAM = 32
-# Steps of annealing for each table, and its temperatures as shares of the score (assumed).
-_STEPS = 300
-_HOT, _COLD = 0.05, 1e-5
+# Steps of annealing for each table, and its temperatures as shares of the score (assumed): once to
+# leave what greed has found, and then nearer and nearer to the best.
+_STEPS = 100
+_HOT, _COLD = (0.05, 0.01, 0.002), 1e-5
 # Exchanges of two tables' options that a descent makes at most.
 _MOST_SWAPS = 25
 # Partial placements that the exact search scores before it gives up.
@@ -35,20 +33,30 @@ _FEW_TABLES = 8
 def search(
     model: PlanModel, method: str, known: Sequence[Choice] = (), seed: int = 0
 ) -> list[Choice]:
-    """Placements, the best first, different from each other; none is worse than a `known` one.
+    """Placements, the best first, different from each other; none is worse than a `known` one, nor
+    than what is found among some of the options only (`parts`).
 
     Only those that fit are returned: none, if none was found.
     """
     found = list(known)
-    for refused in (_whole(model), *_families(model)):
-        found += _best(model, _widened(model, 1 if method == "greedy" else _BEAM, refused))[:1]
-    start = _best(model, found)[:2]
-    found += [_descended(model, choice, _any(model)) for choice in start]
-    found += [_descended(model, choice, _whole(model)) for choice in _best(model, known)[:1]]
-    for refused in (_whole(model), _any(model)) if method == "anneal" else ():
-        if best := _best(model, [choice for choice in found if _within(choice, refused)]):
-            cooled = _annealed(model, best[0], refused, seed)
-            found.append(_descended(model, cooled, refused))
+    for part in parts(model):
+        inside = _searched(part.model, method, part.inward(found), seed)
+        found += part.outward(inside)
+    return _best(model, found)
+
+
+def _searched(model: PlanModel, method: str, known: Sequence[Choice], seed: int) -> list[Choice]:
+    """From beams, and then from the best of these and of `known`, which may be a trap."""
+    own: list[Choice] = []
+    width = 1 if method == "greedy" else _BEAM
+    for part in families(model):
+        own += part.outward(_best(part.model, _widened(part.model, width))[:1])
+    own += [_descended(model, choice) for choice in _best(model, own)[:2]]
+    found = [*known, *own]
+    found += [_descended(model, choice) for choice in _best(model, known)[:1]]
+    for hot in _HOT if method == "anneal" else ():
+        for choice in _best(model, own if hot == _HOT[0] else found)[:1]:
+            found.append(_descended(model, _annealed(model, choice, hot, seed)))
     if len(model.tables) <= _FEW_TABLES and method != "greedy":
         best = _best(model, found)
         found += _exact(model, best[0] if best else None)
@@ -67,36 +75,7 @@ def _order(model: PlanModel) -> list[int]:
     return sorted(range(len(least)), key=lambda table: -least[table])
 
 
-def _any(model: PlanModel) -> Refused:
-    return [np.zeros(len(options)) for options in model.options]
-
-
-def _whole(model: PlanModel) -> Refused:
-    """More than one rank for a table that may have one."""
-    least = [min(len(one.ranks) for one in options) for options in model.options]
-    return [
-        np.where([1 == fewest < len(one.ranks) for one in options], np.inf, 0.0)
-        for options, fewest in zip(model.options, least, strict=True)
-    ]
-
-
-def _within(choice: Choice, refused: Refused) -> bool:
-    return all(not refused[table][option] for table, option in enumerate(choice))
-
-
-def _families(model: PlanModel) -> Iterator[Refused]:
-    """All but some collectives, for each choice of these: one that nobody uses takes no time, so
-    that it pays to leave it only for all tables together.
-    """
-    kinds = sorted({(one.split, one.copied) for options in model.options for one in options})
-    for kept in product((False, True), repeat=len(kinds)):
-        allowed = set(compress(kinds, kept))
-        inside = [[(one.split, one.copied) in allowed for one in of] for of in model.options]
-        if all(map(any, inside)):
-            yield [np.where(one, 0.0, np.inf) for one in inside]
-
-
-def _widened(model: PlanModel, width: int, refused: Refused) -> list[Choice]:
+def _widened(model: PlanModel, width: int) -> list[Choice]:
     """One table after the other where the time grows least; so many of the best are kept. None if
     they do not fit.
     """
@@ -104,11 +83,11 @@ def _widened(model: PlanModel, width: int, refused: Refused) -> list[Choice]:
     order = _order(model)
     for table in order:
         ranked = np.stack([sums for _, sums in states])[:, None] + model.ranked[table]
-        scores = model.score_ns(ranked) + refused[table]
+        scores = model.score_ns(ranked)
         # Among equals the one that leaves more room, and then the more even one.
         evenness = (ranked[..., :2] ** 2).sum(axis=(-1, -2))
         flat = np.lexsort((evenness.ravel(), scores.ravel()))
-        # Behind these are options that are refused.
+        # Behind these are placements that do not fit.
         flat = flat[: min(width, int(np.isfinite(scores).sum()))]
         best = np.stack(np.unravel_index(flat, scores.shape), axis=-1).tolist()
         states = [((*states[before][0], option), ranked[before, option]) for before, option in best]
@@ -118,7 +97,7 @@ def _widened(model: PlanModel, width: int, refused: Refused) -> list[Choice]:
     return [tuple(choice[place] for place in places) for choice, _ in states]
 
 
-def _descended(model: PlanModel, choice: Choice, refused: Refused) -> Choice:
+def _descended(model: PlanModel, choice: Choice) -> Choice:
     """Tables moved one at a time, then in pairs, while that helps."""
     current = list(choice)
     ranked = model.sums(current)
@@ -128,7 +107,7 @@ def _descended(model: PlanModel, choice: Choice, refused: Refused) -> Choice:
         improved = False
         for table in range(len(current)):
             rest = ranked - model.ranked[table][current[table]]
-            scores = model.score_ns(rest + model.ranked[table]) + refused[table]
+            scores = model.score_ns(rest + model.ranked[table])
             place = int(scores.argmin())
             if scores[place] < best * (1 - 1e-12):
                 best, improved = float(scores[place]), True
@@ -136,13 +115,13 @@ def _descended(model: PlanModel, choice: Choice, refused: Refused) -> Choice:
                 ranked = model.sums(current)
         if not improved:
             swaps += 1
-            improved = _swapped(model, current, best, refused)
+            improved = _swapped(model, current, best)
             ranked = model.sums(current)
             best = float(model.score_ns(ranked))
     return tuple(current)
 
 
-def _swapped(model: PlanModel, current: list[int], best: float, refused: Refused) -> bool:
+def _swapped(model: PlanModel, current: list[int], best: float) -> bool:
     """Tries all options of two tables together, one of which is on the slowest rank."""
     ranked = model.sums(current)
     slowest = {int(row.argmax()) for row in ranked[:, :2].T}
@@ -154,7 +133,6 @@ def _swapped(model: PlanModel, current: list[int], best: float, refused: Refused
                 continue
             rest = ranked - model.ranked[one][current[one]] - model.ranked[other][current[other]]
             scores = model.score_ns(rest + model.ranked[one][:, None] + model.ranked[other][None])
-            scores += refused[one][:, None] + refused[other]
             places = np.unravel_index(int(scores.argmin()), scores.shape)
             if scores[places] < best * (1 - 1e-12):
                 current[one], current[other] = int(places[0]), int(places[1])
@@ -162,41 +140,52 @@ def _swapped(model: PlanModel, current: list[int], best: float, refused: Refused
     return False
 
 
-def _annealed(model: PlanModel, choice: Choice, refused: Refused, seed: int) -> Choice:
-    """Random moves and exchanges, accepted the less the worse they are and the later they come."""
+def _annealed(model: PlanModel, choice: Choice, hot: float, seed: int) -> Choice:
+    """Random steps: to any option of a table, the likelier the better, or to each other's options
+    of two, accepted the less the worse they are; both the later they come.
+    """
     random = np.random.default_rng(seed)
-    allowed = [np.flatnonzero(one == 0) for one in refused]
-    current = list(choice)
+    numbers = [{one: number for number, one in enumerate(of)} for of in model.options]
+    current, best = list(choice), choice
     ranked = model.sums(current)
     score = best_score = float(model.score_ns(ranked))
-    best = tuple(current)
     steps = _STEPS * len(current)
     for step in range(steps):
-        changes = dict(_move(allowed, random))
-        new_ranked = ranked
-        for table, option in changes.items():
-            old = current[table]
-            new_ranked = new_ranked + model.ranked[table][option] - model.ranked[table][old]
-        new = float(model.score_ns(new_ranked))
-        temperature = _HOT * (_COLD / _HOT) ** (step / steps) * best_score
-        if new <= score or random.random() < exp((score - new) / temperature):
-            ranked, score = new_ranked, new
+        temperature = hot * (_COLD / hot) ** (step / steps) * best_score
+        one, other = random.integers(len(current), size=2).tolist()
+        chance = random.random()
+        if random.random() < 0.5:
+            moved = (ranked - model.ranked[one][current[one]]) + model.ranked[one]
+            scores = model.score_ns(moved)
+            likely = np.cumsum(np.exp((scores.min() - scores) / temperature))
+            option = int(np.searchsorted(likely, chance * likely[-1]))
+            current[one], ranked, score = option, moved[option], float(scores[option])
+        else:
+            changes = _exchange(model, numbers, current, one, other)
+            new_ranked = ranked
             for table, option in changes.items():
-                current[table] = option
-            if score < best_score:
-                best, best_score = tuple(current), score
+                change = model.ranked[table][option] - model.ranked[table][current[table]]
+                new_ranked = new_ranked + change
+            new = float(model.score_ns(new_ranked))
+            if new <= score or chance < exp((score - new) / temperature):
+                ranked, score = new_ranked, new
+                for table, option in changes.items():
+                    current[table] = option
+        if score < best_score:
+            best, best_score = tuple(current), score
     return best
 
 
-def _move(
-    allowed: Sequence[NDArray[np.intp]], random: np.random.Generator
-) -> Iterator[tuple[int, int]]:
-    table = int(random.integers(len(allowed)))
-    yield table, int(random.choice(allowed[table]))
-    if random.random() < 0.5:
-        other = int(random.integers(len(allowed)))
-        if other != table:
-            yield other, int(random.choice(allowed[other]))
+def _exchange(
+    model: PlanModel, numbers: list[dict[Option, int]], current: list[int], one: int, other: int
+) -> dict[int, int]:
+    """New options by table; none if they do not have each other's."""
+    wanted = {
+        one: numbers[one].get(model.options[other][current[other]]),
+        other: numbers[other].get(model.options[one][current[one]]),
+    }
+    found = {table: option for table, option in wanted.items() if option is not None}
+    return found if len(found) == 2 else {}
 
 
 def _exact(model: PlanModel, known: Choice | None) -> list[Choice]:

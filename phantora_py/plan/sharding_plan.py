@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from phantora_py.plan.host_memory import HOST_KERNELS, UVM_CACHING
 from phantora_py.plan.options import Option, option
-from phantora_py.plan.tables import SHARDING_TYPES, Table
+from phantora_py.plan.tables import COMPUTE_KERNELS, SHARDING_TYPES, Table
 from sim_server.errors import UsageError
 from sim_server.files.schema import shown
 
@@ -30,13 +31,15 @@ def _parameter(table: Table, option: Option, gpus_per_node: int) -> dict[str, An
     if option.copied:
         return {
             "sharding_type": option.kind,
-            "compute_kernel": "dense",
+            "compute_kernel": option.compute_kernel,
             "ranks": list(option.ranks),
             "sharding_spec": None,
         }
+    cached = option.compute_kernel == UVM_CACHING
     return {
         "sharding_type": option.kind,
-        "compute_kernel": "fused",
+        "compute_kernel": option.compute_kernel,
+        **({"cache_params": {"load_factor": table.cache_load_factor}} if cached else {}),
         "ranks": list(option.ranks),
         "sharding_spec": {
             "shards": [
@@ -118,7 +121,7 @@ def _option(parameter: Any, table: Table, gpus_per_node: int, where: str) -> Opt
         raise UsageError(f"{where} needs ranks from 0, not {ranks}")
     if kind not in SHARDING_TYPES:
         raise UsageError(f"{where} has no sharding type {kind!r}; {', '.join(SHARDING_TYPES)}")
-    placed = option(kind, ranks, gpus_per_node)
+    placed = option(kind, ranks, gpus_per_node, _kernel(parameter, kind, table, where))
     spec = parameter.get("sharding_spec")
     # Without one nothing says what the plan's table was like.
     if spec is not None and _areas(spec) != _areas_of(table, placed):
@@ -127,3 +130,22 @@ def _option(parameter: Any, table: Table, gpus_per_node: int, where: str) -> Opt
             "has: the plan is of another table, or divides it unevenly"
         )
     return placed
+
+
+def _kernel(parameter: Mapping[str, Any], kind: str, table: Table, where: str) -> str | None:
+    """None where the plan does not say it."""
+    kernel = parameter.get("compute_kernel")
+    if kernel is None:
+        return None
+    if kernel not in list(COMPUTE_KERNELS) or (kernel == "dense") != (kind == "data_parallel"):
+        raise UsageError(
+            f"{where} is {kind} by {shown(kernel)}, which is not modelled: fused is, or "
+            f"{' or '.join(HOST_KERNELS)}, and dense of data_parallel"
+        )
+    cache = parameter.get("cache_params")
+    wanted = {"load_factor": table.cache_load_factor}
+    if kernel == UVM_CACHING and cache not in (None, wanted):
+        raise UsageError(
+            f"{where} has cache_params {shown(cache)}, its constraints in --tables have {wanted}"
+        )
+    return str(kernel)

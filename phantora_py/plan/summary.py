@@ -18,7 +18,7 @@ from phantora_py.plan.model import (
     SENT,
     PlanModel,
 )
-from phantora_py.plan.search import Choice
+from phantora_py.plan.parts import Choice
 from sim_server.kernels import Interval
 
 _EXCHANGES = ("input", "output", "gradient", "dense")
@@ -91,6 +91,12 @@ def _rank(
         for number, option in enumerate(choice)
         if rank in model.options[number][option].ranks and not model.options[number][option].copied
     ]
+    hosts = [
+        shard.host.host_bytes
+        for number, option in enumerate(choice)
+        for shard in model.shards(number, model.options[number][option])
+        if shard.rank == rank and shard.host
+    ]
     return {
         "rank": rank,
         "tables": here,
@@ -100,6 +106,7 @@ def _rank(
         "sent_bytes": float(ranked[rank, RESULTS + SENT :: 3].sum()),
         "received_bytes": float(ranked[rank, RESULTS + RECEIVED :: 3].sum()),
         "memory_bytes": float(ranked[rank, MEMORY]),
+        "host_memory_bytes": float(sum(hosts)),
     }
 
 
@@ -107,9 +114,11 @@ def _table(model: PlanModel, number: int, option: int) -> dict[str, Any]:
     table, placed = model.tables[number], model.options[number][option]
     shards = model.shards(number, placed)
     first = shards[0]
+    host = first.host
     return {
         "table": table.name,
         "sharding_type": placed.kind,
+        "compute_kernel": placed.compute_kernel,
         "ranks": list(placed.ranks),
         "lookups": sum(shard.lookups for shard in shards),
         "hit_rate": first.forward.hit_rate,
@@ -118,4 +127,7 @@ def _table(model: PlanModel, number: int, option: int) -> dict[str, Any]:
         "forward_ns": first.forward.duration_ns,
         "backward_ns": first.backward.duration_ns,
         "tier": first.forward.tier.value,
+        "cache_hit_rate": host.hit_rate if host else None,
+        "link_bytes": host.link_bytes * len(shards) if host else 0.0,
+        "host_memory_bytes": host.host_bytes * len(shards) if host else 0.0,
     }

@@ -42,14 +42,14 @@ class Symmetry:
         return min(np.roll(ordered, -turn, axis=0).tobytes() for turn in self._turns)
 
 
-_Shape = tuple[bool, frozenset[frozenset[int]]]
+_Shape = tuple[str, frozenset[frozenset[int]]]
 
 
 def _shape(option: Option) -> _Shape:
     """Columns are equally wide, rows evenly split: their order does not count."""
-    return option.copied, frozenset(frozenset(column) for column in option.columns)
+    return option.compute_kernel, frozenset(frozenset(column) for column in option.columns)
 
 
 def _moved(shape: _Shape, order: Sequence[int]) -> _Shape:
-    copied, columns = shape
-    return copied, frozenset(frozenset(order[rank] for rank in column) for column in columns)
+    kernel, columns = shape
+    return kernel, frozenset(frozenset(order[rank] for rank in column) for column in columns)

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from phantora_py.plan.host_memory import HOST_KERNELS
 from sim_server.errors import UsageError
 from sim_server.files.json_file import read_json
 from sim_server.kernels.lookup import STATES
@@ -20,14 +21,20 @@ SHARDING_TYPES = (
     *("table_row_wise", "table_column_wise", "grid_shard"),
 )
 """TorchRec's names."""
+COMPUTE_KERNELS = ("fused", "dense", *HOST_KERNELS)
+"""TorchRec's names: `dense` of copies, the others of all else."""
 _TYPE_BYTES = {"fp32": 4, "fp16": 2, "bf16": 2, "fp8": 1, "int8": 1}
 _FIELDS = {
     *("name", "rows", "dim", "pooling", "type", "optimizer", "features", "lookups"),
     "constraints",
 }
-# TorchRec's ParameterConstraints has these, too, which say nothing about the placement here.
-_CONSTRAINTS = {"sharding_types", "min_partition", "pooling_factors", "compute_kernels"}
+# As TorchRec's ParameterConstraints has them.
+_CONSTRAINTS = {
+    *("sharding_types", "min_partition", "pooling_factors", "compute_kernels", "cache_params")
+}
 _LEAST_PARTITION = 32
+# TorchRec's, where nothing else is said.
+_LOAD_FACTOR = 0.2
 # More than any list of features; a mistyped file has them (assumed).
 _MOST_TABLES = 10_000
 
@@ -46,6 +53,9 @@ class Table:
     features: tuple[str, ...]
     sharding_types: tuple[str, ...]
     min_partition: int
+    compute_kernels: tuple[str, ...]
+    cache_load_factor: float
+    """The share of its rows that a cache in GPU memory has places for."""
     spec: Mapping[str, Any]
     """As the file has it."""
 
@@ -120,6 +130,8 @@ def _checked(spec: dict[str, Any], where: str) -> Table:
         features=tuple(features),
         sharding_types=_sharding_types(constraints),
         min_partition=_whole(constraints, "min_partition", _LEAST_PARTITION),
+        compute_kernels=_compute_kernels(constraints),
+        cache_load_factor=_load_factor(constraints),
         spec=spec,
     )
 
@@ -150,6 +162,31 @@ def _sharding_types(constraints: dict[str, Any]) -> tuple[str, ...]:
         if one not in SHARDING_TYPES:
             raise UsageError(f"there is no sharding type {one!r}; {', '.join(SHARDING_TYPES)}")
     return tuple(types)
+
+
+def _compute_kernels(constraints: dict[str, Any]) -> tuple[str, ...]:
+    """Host memory only for those that ask for it."""
+    kernels = constraints.get("compute_kernels")
+    if kernels is None:
+        return ("fused", "dense")
+    if not isinstance(kernels, list) or not kernels:
+        raise UsageError(f"constraints.compute_kernels must be a list, not {kernels!r}")
+    for one in kernels:
+        if one not in list(COMPUTE_KERNELS):
+            raise UsageError(f"no compute kernel {one!r} is modelled; {', '.join(COMPUTE_KERNELS)}")
+    return tuple(one for one in COMPUTE_KERNELS if one in kernels)
+
+
+def _load_factor(constraints: dict[str, Any]) -> float:
+    cache = constraints.get("cache_params")
+    if cache is None:
+        return _LOAD_FACTOR
+    if not isinstance(cache, dict) or set(cache) != {"load_factor"}:
+        raise UsageError(f"constraints.cache_params must have a load_factor alone, not {cache!r}")
+    factor = number(cache, "load_factor", 0)
+    if not 0 < factor <= 1:
+        raise UsageError(f"cache_params.load_factor must be above 0 and at most 1, not {factor:g}")
+    return factor
 
 
 def _whole(spec: Mapping[str, Any], key: str, default: int | None = None) -> int:

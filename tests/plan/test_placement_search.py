@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from placement_tasks import least_of_all_ns, random_tables, task
@@ -9,9 +11,10 @@ from placement_tasks import least_of_all_ns, random_tables, task
 from phantora_py.plan.baselines import baselines
 from phantora_py.plan.curves import measure
 from phantora_py.plan.model import MEMORY, Machine, PlanModel
-from phantora_py.plan.search import _families, _widened, search
+from phantora_py.plan.parts import families, parts
+from phantora_py.plan.search import search
 from phantora_py.plan.symmetry import Symmetry
-from phantora_py.plan.tables import read_table
+from phantora_py.plan.tables import SHARDING_TYPES, read_table
 from sim_server.cluster import Layout, load_cluster
 from sim_server.gpu import load_gpu
 
@@ -125,10 +128,37 @@ def test_collectives_that_nobody_uses_take_nothing() -> None:
         assert found <= alone.cost_ns(search(alone, "beam")[0]) * 1.0001
 
 
-def test_a_beam_keeps_to_its_options() -> None:
-    """A beam that is wider than what is allowed has none of the refused options."""
+def test_more_types_are_never_worse() -> None:
+    """On two nodes: whole tables, those that know no nodes, and all. The search among more types
+    begins, among other places, where the one among fewer ends.
+    """
+    allowed = (("table_wise",), ("table_wise", "row_wise"), SHARDING_TYPES[:4], SHARDING_TYPES)
+    for count, seed in ((10, 2), (12, 4)):
+        costs = []
+        for kinds in allowed:
+            random = np.random.default_rng([11, seed])
+            model = task(random_tables(count, random, kinds), Layout(2, 2), random)
+            found = search(model, "anneal", tuple(baselines(model).values()))
+            costs.append(model.cost_ns(found[0]))
+        assert costs == sorted(costs, reverse=True), (count, seed)
+
+
+def test_parts_have_each_other() -> None:
+    """Each part has the options of the one before and more, the last has all; a choice comes back
+    from a part as it went in, and goes into none that lacks one of its options.
+    """
     random = np.random.default_rng(4)
     model = task(random_tables(10, random), Layout(2, 2), random)
-    for refused in _families(model):
-        for choice in _widened(model, 32, refused):
-            assert all(refused[t][option] == 0 for t, option in enumerate(choice))
+    found = parts(model)
+    kept = [[set(options) for options in part.kept] for part in found]
+    for fewer, more in itertools.pairwise(kept):
+        assert all(one <= other for one, other in zip(fewer, more, strict=True))
+        assert fewer != more
+    assert [len(of) for of in kept[-1]] == [len(of) for of in model.options]
+    for part in (*found, *families(model)):
+        choice = tuple(of[-1] for of in part.kept)
+        (inside,) = part.inward([choice])
+        assert part.outward([inside]) == [choice]
+        assert part.model.cost_ns(inside) == model.cost_ns(choice)
+        lacks = (max(kept[-1][0]), *choice[1:])
+        assert (part.inward([lacks]) == []) == (lacks[0] not in part.kept[0])
