@@ -1,6 +1,6 @@
 """PyTorch's own tests on simulated GPUs, each test a run of its own.
 
-    python benchmarks/pytorch_suites.py [--backend nccl] [--match TEXT] [--every N] [--jobs 2]
+    python benchmarks/pytorch_suites.py [--backend nccl] [--match PATTERN] [--every N] [--jobs 2]
     python benchmarks/pytorch_suites.py FILE ... [--gpus 2]
 
 Without a file: `DistributedTest`, which comes with the wheel (torch.testing._internal.distributed).
@@ -59,9 +59,9 @@ def main() -> int:
             program = Path(folder) / "test_distributed_of_the_wheel.py"
             program.write_text(DISTRIBUTED.format(backend=options.backend, gpus=options.gpus))
             files = [program]
-        tests = [test for test in collect(files, options, Path(folder)) if re.search(options.match, test)][
-            :: options.every
-        ]
+        tests = [
+            test for test in collect(files, options, Path(folder)) if re.search(options.match, test)
+        ][:: options.every]
         counts: Counter[str] = Counter()
         with ThreadPoolExecutor(options.jobs) as pool:
             data_files = [Path(folder) / f"{number}.phr" for number in range(len(tests))]

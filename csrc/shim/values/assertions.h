@@ -15,7 +15,7 @@ namespace ph {
 
 struct AssertionRule {
   Scalar type = Scalar::None;  // None: not an assertion
-  std::size_t parts = 1;       // of a number: a complex one has two
+  std::size_t parts = 1;  // of a number: a complex one has two
 };
 
 // `name`: demangled.

@@ -297,7 +297,7 @@ KernelRule elementwise_rule(std::string_view name) {
 
 KernelRule classify_kernel(std::string_view mangled) {
   constexpr std::string_view kFamilies[] = {"elementwise_kernel", "reduce_kernel", "CatArrayBatchedCopy",
-                                             "_assert_async_cuda_kernel"};
+                                            "_assert_async_cuda_kernel"};
   const bool candidate = std::any_of(std::begin(kFamilies), std::end(kFamilies), [mangled](std::string_view family) {
     return mangled.find(family) != std::string_view::npos;
   });

@@ -11,6 +11,7 @@ KINDS = {
     "complex": torch.tensor(0 + 0j, device="cuda"),
 }
 
+kept = torch.ones(1, device="cuda")
 for value in (1, 0.1, -0.1, True, 0.1j):
     torch._assert_async(torch.tensor(value, device="cuda"))
 torch._assert_async(torch.randn(4, device="cuda").sum() == 0)
@@ -19,7 +20,7 @@ print("held", flush=True)
 
 torch._assert_async(KINDS[sys.argv[1]], "not zero")
 print("goes on", flush=True)
-for wait in (torch.cuda.synchronize, torch.cuda.Stream().synchronize, torch.ones(1).cuda().item):
+for wait in (torch.cuda.synchronize, torch.cuda.Stream().synchronize, kept.item):
     try:
         wait()
     except RuntimeError as error:
