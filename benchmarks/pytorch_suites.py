@@ -1,6 +1,6 @@
 """PyTorch's own tests on simulated GPUs, each test a run of its own.
 
-    python benchmarks/pytorch_suites.py [--backend nccl] [--match TEXT] [--every N] [--jobs 2]
+    python benchmarks/pytorch_suites.py [--backend nccl] [--match PATTERN] [--every N] [--jobs 2]
     python benchmarks/pytorch_suites.py FILE ... [--gpus 2]
 
 Without a file: `DistributedTest`, which comes with the wheel (torch.testing._internal.distributed).
@@ -31,6 +31,8 @@ OUTCOMES: Final = ("passed", "skipped", "values", "failed", "hung")
 _ERROR: Final = re.compile(r"(?:E +|\[rank\d+\]:E.*?\d\] )?((?:\w+\.)*\w*(?:Error|Exception)\b.*)")
 # What the process that has started a test's processes makes of their end.
 _OF_STARTER: Final = re.compile(r"Process \d+ exited with error code|Expected exit code \d+")
+# PyTorch's own conftest is for its CI. Tests are named by their whole path, less the first slash.
+ALONE: Final = ("-p", "no:cacheprovider", "--noconftest", "--rootdir", "/")
 # What PyTorch's test/distributed/test_distributed_spawn.py does for its own launcher.
 DISTRIBUTED = """
 import os, tempfile
@@ -52,14 +54,14 @@ def main() -> int:
     """Runs the tests and prints a line for each that has not passed."""
     options = parse()
     with tempfile.TemporaryDirectory() as folder:
-        files = options.files
+        files = [file.resolve() for file in options.files]
         if not files:
             program = Path(folder) / "test_distributed_of_the_wheel.py"
             program.write_text(DISTRIBUTED.format(backend=options.backend, gpus=options.gpus))
             files = [program]
-        tests = [test for test in collect(files, options, Path(folder)) if options.match in test][
-            :: options.every
-        ]
+        tests = [
+            test for test in collect(files, options, Path(folder)) if re.search(options.match, test)
+        ][:: options.every]
         counts: Counter[str] = Counter()
         with ThreadPoolExecutor(options.jobs) as pool:
             data_files = [Path(folder) / f"{number}.phr" for number in range(len(tests))]
@@ -78,7 +80,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--backend", default="nccl", choices=["nccl", "gloo"])
     parser.add_argument("--gpus", type=int, default=2)
-    parser.add_argument("--match", default="", help="only tests whose name has this")
+    parser.add_argument("--match", default="", help="only tests whose name has this pattern")
     parser.add_argument("--every", type=int, default=1, help="only each Nth test")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--limit", type=float, default=240, help="seconds of one test")
@@ -88,14 +90,14 @@ def parse() -> argparse.Namespace:
 def phantora(options: argparse.Namespace, data_file: Path, *words: str) -> list[str]:
     """The command that runs pytest with `words` on simulated GPUs."""
     run = ["phantora", "run", "--gpus", str(options.gpus), "--quiet", "-o", str(data_file)]
-    return [*run, "--", "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", *words]
+    return [*run, "--", "python", "-m", "pytest", "-q", *ALONE, *words]
 
 
 def collect(files: list[Path], options: argparse.Namespace, folder: Path) -> list[str]:
     """The tests of the files, as pytest names them. Raises: SystemExit if there are none."""
     words = phantora(options, folder / "collected.phr", "--collect-only", *map(str, files))
     ended = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
-    tests = [line for line in ended.stdout.splitlines() if "::" in line]
+    tests = [f"/{line}" for line in ended.stdout.splitlines() if "::" in line]
     if not tests:
         raise SystemExit(f"no tests were found:\n{ended.stdout}{ended.stderr}")
     return tests

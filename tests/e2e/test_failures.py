@@ -181,3 +181,15 @@ def test_interrupted(failing_phantora: Phantora, tmp_path: Path, number: signal.
     assert len(data.operations) >= 3
     left = {path.name, "run-directory-0", "run-directory-1"}
     assert {file.name for file in tmp_path.iterdir()} == left
+
+
+@pytest.mark.parametrize("kind", ["int", "float", "bool", "complex"])
+def test_assertions_on_the_gpu(phantora: Phantora, kind: str) -> None:
+    """One that a known value fails: each wait after it tells, as on hardware."""
+    run = phantora.run(["--ranks", "1"], [PROGRAMS / "assertions.py", kind])
+    lines = run.output.splitlines()
+    assert lines == ["held", "goes on", *["CUDA error: device-side assert triggered"] * 3], (
+        run.errors
+    )
+    assert run.exit_code == 4
+    assert "an assertion of the program on its GPU has failed: not zero" in run.errors

@@ -6,6 +6,7 @@
 #include "shim/channel/rank.h"
 #include "shim/launch/work.h"
 #include "shim/profiling/activities.h"
+#include "shim/values/assertions.h"
 #include "shim/waiting/host_waits.h"
 
 namespace ph::calls {
@@ -77,14 +78,14 @@ Status synchronize_stream(void* handle) noexcept {
   if (status != Status::Success) return status;
   const profiling::Waiting waiting(profiling::WaitType::Stream, stream);
   wait_stream(stream);
-  return status;
+  return after_wait();
 }
 
 Status query_stream(void* handle) noexcept {
   Status status;
   const StreamRef stream = find(handle, check_stream_wait, status);
   if (status != Status::Success) return status;
-  return ph::query_stream(stream) ? Status::Success : Status::NotReady;
+  return ph::query_stream(stream) ? after_wait() : Status::NotReady;
 }
 
 Status wait_for_event(void* handle, void* event, unsigned flags) noexcept {
@@ -158,7 +159,7 @@ Status record_event(void* event, void* handle, unsigned flags) noexcept {
 Status query_event(void* event) noexcept {
   const EventRef reference = resolve_event(event);
   if (const Status status = check_question(reference); status != Status::Success) return status;
-  return ph::query_event(reference) ? Status::Success : Status::NotReady;
+  return ph::query_event(reference) ? after_wait() : Status::NotReady;
 }
 
 Status synchronize_event(void* event) noexcept {
@@ -167,14 +168,17 @@ Status synchronize_event(void* event) noexcept {
   if (status != Status::Success) return status;
   const profiling::Waiting waiting(profiling::WaitType::Event, reference.stream, reference.instance);
   wait_event(reference);
-  return status;
+  return after_wait();
 }
 
-void synchronize_device() noexcept {
+Status synchronize_device() noexcept {
   const auto device = static_cast<std::uint16_t>(current_device());
   const profiling::Waiting waiting(profiling::WaitType::Context, {.device = device});
   wait_device(device);
+  return after_wait();
 }
+
+Status after_wait() noexcept { return assertion_failed() ? Status::Assert : Status::Success; }
 
 Status elapsed_time(float* milliseconds, void* start, void* end) noexcept {
   if (milliseconds == nullptr) return Status::InvalidValue;

@@ -18,6 +18,7 @@ enum class Status : int {
   OperatingSystem = 304,
   InvalidHandle = 400,
   NotReady = 600,
+  Assert = 710,
   ExecUpdateFailure = 910,
   // Forms of modelled calls that are not modelled themselves: see form_of.
   OnCaptured = -1,
@@ -54,7 +55,9 @@ PH_EXPORT Status destroy_event(void* event) noexcept;
 PH_EXPORT Status record_event(void* event, void* stream, unsigned flags) noexcept;
 PH_EXPORT Status query_event(void* event) noexcept;
 PH_EXPORT Status synchronize_event(void* event) noexcept;
-PH_EXPORT void synchronize_device() noexcept;  // the current one
+PH_EXPORT Status synchronize_device() noexcept;  // the current one
+// Of a call that has waited for work of a GPU.
+PH_EXPORT Status after_wait() noexcept;
 PH_EXPORT Status elapsed_time(float* milliseconds, void* start, void* end) noexcept;
 
 }  // namespace ph::calls

@@ -64,7 +64,7 @@ CUresult copy_rows(const CUDA_MEMCPY2D* of, CUstream handle, bool synchronous) n
   const auto* from = static_cast<const char*>(source) + of->srcY * of->srcPitch + of->srcXInBytes;
   if (!can_copy(to, of->dstPitch, from, of->srcPitch, of->WidthInBytes, of->Height)) return CUDA_ERROR_INVALID_VALUE;
   copy_2d(to, of->dstPitch, from, of->srcPitch, of->WidthInBytes, of->Height, stream, synchronous);
-  return CUDA_SUCCESS;
+  return synchronous ? result_of("cuMemcpy", calls::after_wait()) : CUDA_SUCCESS;
 }
 
 }  // namespace

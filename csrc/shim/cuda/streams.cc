@@ -12,8 +12,7 @@ PH_EXPORT CUresult cuCtxSynchronize() noexcept {
   PH_CALL(cuCtxSynchronize, HostCost::Sync);
   if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
   PH_CHECK_CAPTURE(check_unsafe_call());
-  calls::synchronize_device();
-  return CUDA_SUCCESS;
+  return result_of("cuCtxSynchronize", calls::synchronize_device());
 }
 
 PH_EXPORT CUresult cuStreamCreate(CUstream* stream, unsigned flags) noexcept {

@@ -157,8 +157,7 @@ PH_EXPORT cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest
 PH_EXPORT cudaError_t cudaDeviceSynchronize() noexcept {
   PH_CALL(cudaDeviceSynchronize, HostCost::Sync);
   PH_CHECK_CAPTURE(check_unsafe_call());
-  calls::synchronize_device();
-  return cudaSuccess;
+  return returned("cudaDeviceSynchronize", calls::synchronize_device());
 }
 
 PH_EXPORT cudaError_t cudaDeviceReset() noexcept {

@@ -75,7 +75,7 @@ cudaError_t copy_on(StreamRef stream, void* destination, std::size_t destination
     return returned(cudaErrorInvalidValue);
   }
   copy_2d(destination, destination_pitch, source, source_pitch, width, height, stream, synchronous);
-  return cudaSuccess;
+  return synchronous ? returned("cudaMemcpy", calls::after_wait()) : cudaSuccess;
 }
 
 cudaError_t fill_on(StreamRef stream, void* pointer, unsigned value, std::size_t element_bytes,

@@ -102,7 +102,8 @@ bool read_launch(const KernelRule& rule, void* const* arguments, Launch& launch)
   switch (rule.form) {
     case Form::None:
     case Form::Reduction:
-    case Form::Concatenation: return false;
+    case Form::Concatenation:
+    case Form::Assertion: return false;
     case Form::Strided:
     case Form::StridedCast:
       if (!read_strided(rule, static_cast<const unsigned char*>(arguments[1]), launch)) return false;
@@ -248,7 +249,7 @@ std::string demangled(std::string_view mangled) {
 
 KernelRule rule_for(Form form, std::string_view functor) {
   const auto function = parse_function(functor);
-  if (function) return {form, 1 + function->loads(), *function, {}, {}};
+  if (function) return {form, 1 + function->loads(), *function, {}, {}, {}};
   return {};
 }
 
@@ -262,7 +263,7 @@ KernelRule arange_rule(std::string_view name) {
   };
   for (const auto& [lambda, type] : kLambdas) {
     if (name.find(lambda) == std::string_view::npos) continue;
-    KernelRule rule{Form::Arange, 1, {}, {}, {}};
+    KernelRule rule{Form::Arange, 1, {}, {}, {}, {}};
     rule.function.output = type;
     rule.function.state_bytes = 2 * size_of(type);
     return rule;
@@ -295,7 +296,8 @@ KernelRule elementwise_rule(std::string_view name) {
 }  // namespace
 
 KernelRule classify_kernel(std::string_view mangled) {
-  constexpr std::string_view kFamilies[] = {"elementwise_kernel", "reduce_kernel", "CatArrayBatchedCopy"};
+  constexpr std::string_view kFamilies[] = {"elementwise_kernel", "reduce_kernel", "CatArrayBatchedCopy",
+                                            "_assert_async_cuda_kernel"};
   const bool candidate = std::any_of(std::begin(kFamilies), std::end(kFamilies), [mangled](std::string_view family) {
     return mangled.find(family) != std::string_view::npos;
   });
@@ -308,6 +310,9 @@ KernelRule classify_kernel(std::string_view mangled) {
   } else if (const auto concatenation = parse_concatenation(full)) {
     structured.form = Form::Concatenation;
     structured.concatenation = *concatenation;
+  } else if (const auto assertion = parse_assertion(full); assertion.type != Scalar::None) {
+    structured.form = Form::Assertion;
+    structured.assertion = assertion;
   }
   return structured.form == Form::None ? elementwise_rule(full) : structured;
 }
@@ -316,6 +321,7 @@ bool apply_kernel(const KernelRule& rule, const LaunchShape& shape, void* const*
   if (rule.form == Form::None || !attached()) return false;
   if (rule.form == Form::Reduction) return apply_reduction(rule.reduction, shape, arguments[0]);
   if (rule.form == Form::Concatenation) return apply_concatenation(rule.concatenation, shape, arguments);
+  if (rule.form == Form::Assertion) return apply_assertion(rule.assertion, arguments);
   if (!any_known() && rule.operands != 1) return false;
   Launch launch;
   if (!read_launch(rule, arguments, launch)) return false;

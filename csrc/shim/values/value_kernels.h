@@ -11,6 +11,7 @@
 
 #include "shim/core/api.h"
 #include "shim/kernels/kernel_structures.h"
+#include "shim/values/assertions.h"
 #include "shim/values/element_functions.h"
 #include "shim/values/value_reductions.h"
 
@@ -27,12 +28,14 @@ struct KernelRule {
     Arange,       // (int n, lambda, T* output)
     Reduction,
     Concatenation,
+    Assertion,
   };
   Form form = Form::None;
   std::size_t operands = 0;  // the output and the inputs in memory
   ElementFunction function;
   ReductionRule reduction;
   ConcatenationRule concatenation;
+  AssertionRule assertion;
 };
 
 PH_EXPORT KernelRule classify_kernel(std::string_view mangled);
