@@ -1,6 +1,6 @@
 """What `phantora search` costs against an exhaustive sweep, and whether it finds the same.
 
-    python benchmarks/search.py --folder FOLDER [--spaces N]
+    python benchmarks/search.py --folder FOLDER [--spaces NAME ...]
 
 Ten spaces of 24 or 27 layouts of the examples (`search_spaces`), most with some that do not fit:
 each is swept in full, and then searched. A cost is the processors' time of all runs, as recorded
@@ -64,14 +64,15 @@ def main() -> None:
     """Prints a line for each space, and means."""
     options = parser(__doc__)
     options.add_argument("--folder", type=Path, required=True, help="where results are kept")
-    options.add_argument("--spaces", type=int, default=10, help="how many, from the first")
+    names = [*_SPACES, *_LEFT_ASIDE]
+    options.add_argument("--spaces", nargs="+", choices=names, default=names, metavar="NAME")
     options.add_argument("--jobs", type=int, default=1, help="runs at a time")
     chosen = options.parse_args()
     folder = chosen.folder.absolute()
     os.chdir(_ROOT)  # as the commands of the spaces say
     table = Table("An exhaustive sweep and a search, in seconds of processors", _COLUMNS)
     ratios: dict[str, float] = {}
-    for name in [*_SPACES, *_LEFT_ASIDE][: chosen.spaces]:
+    for name in chosen.spaces:
         with fork_servers.offered():  # as both commands do
             one = _compare(name, folder / name, chosen.jobs)
         ratios[name] = one.search_s / one.sweep_s
@@ -80,8 +81,8 @@ def main() -> None:
             *(one.layouts, one.too_large, one.sweep_s, one.search_s, 100 * ratios[name]),
             *(*one.runs, 100 * one.worse, one.kept),
         )
-    for what, names in (("", _SPACES + _LEFT_ASIDE), (" of those left aside", _LEFT_ASIDE)):
-        some = [ratios[name] for name in names if name in ratios]
+    for what, those in (("", _SPACES + _LEFT_ASIDE), (" of those left aside", _LEFT_ASIDE)):
+        some = [ratios[name] for name in those if name in ratios]
         if some:
             table.notes.append(
                 f"Mean{what}: {sum(some) / len(some):.1%}, most {max(some):.1%}, "
