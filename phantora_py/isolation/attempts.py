@@ -7,6 +7,7 @@ other namespaces.
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -40,6 +41,7 @@ def protect(namespaces: Sequence[str], writable: Sequence[str]) -> str | None:
 
 def main(request: str) -> None:
     """The new process: prints the answer to a request of `_in_a_new_process` as JSON."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # who asked was killed: nobody is to be told
     name, *arguments = json.loads(request)
     action: Callable[..., Any] = _find_primitives if name == "find_primitives" else _protect
     try:

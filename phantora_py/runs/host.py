@@ -90,23 +90,23 @@ class Host:
         elsewhere = _elsewhere(prepared, meeting)
         others = self._reach_others(simulation, processes, output, elsewhere, watcher.note)
         started()
-        running = _start_ranks(prepared, directory, processes, channels)
-        stall = StallWatch(directory.path, prepared.options.stall_limit_s)
-        watch = _memory_watch(prepared, running.tops, elsewhere)
-        with Interrupts() as interrupts, watch as memory:
-            agent = HostAgent(
-                *(channels, simulation, running, data, watcher),
-                output=output,
-                memory=memory,
-                stall=stall,
-                interrupts=interrupts,
-                until_steady=prepared.options.until_steady,
-                others=others,
-                keeps_data=isinstance(output, RankOutput),
-            )
-            outcome = agent.run()
-            self.told = agent.told
-            return replace(outcome, host_memory=memory.to_dict())
+        with Interrupts() as interrupts:  # a rank may print, and be interrupted, as soon as it runs
+            running = _start_ranks(prepared, directory, processes, channels)
+            stall = StallWatch(directory.path, prepared.options.stall_limit_s)
+            with _memory_watch(prepared, running.tops, elsewhere) as memory:
+                agent = HostAgent(
+                    *(channels, simulation, running, data, watcher),
+                    output=output,
+                    memory=memory,
+                    stall=stall,
+                    interrupts=interrupts,
+                    until_steady=prepared.options.until_steady,
+                    others=others,
+                    keeps_data=isinstance(output, RankOutput),
+                )
+                outcome = agent.run()
+                self.told = agent.told
+                return replace(outcome, host_memory=memory.to_dict())
 
     def _reach_others(
         self,

@@ -1,12 +1,14 @@
 """Isolation: tiers are what was found, and what is required is there or refused."""
 
+import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from phantora_py.isolation import advice, probe
+from phantora_py.isolation import advice, attempts, probe
 from phantora_py.isolation.probe import Isolation
 from sim_server.errors import UsageError
 
@@ -127,3 +129,26 @@ print([text for text in probe().denied.values() if "ended with status" in text])
         [sys.executable, "-P", "-c", program], check=True, capture_output=True, text=True
     )
     assert done.stdout == "[]\n"
+
+
+def test_who_asks_what_there_is_may_be_killed() -> None:
+    """The process that tries it ends without a word then."""
+    with subprocess.Popen(
+        [
+            sys.executable,
+            "-I",
+            "-S",
+            "-c",
+            attempts._PROGRAM,
+            json.dumps(["find_primitives", "own"]),
+            *sys.path,
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as asked:
+        assert asked.stdout is not None
+        assert asked.stderr is not None
+        asked.stdout.close()
+        assert asked.stderr.read() == ""
+    assert asked.returncode == -signal.SIGPIPE
