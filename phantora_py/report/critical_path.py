@@ -88,8 +88,18 @@ class _Walk:
     def steps(self) -> Iterator[Step]:
         """From the end to the begin."""
         self._rank, span = self._last()
+        been: set[tuple[int, int]] = set()  # at this time
         while self._time_ns > self._begin_ns:
+            after_ns = self._time_ns
             span = self._host() if span == NOTHING else self._work(span)
+            if self._time_ns < after_ns:
+                been.clear()
+            elif (self._rank, span) in been:
+                raise UsageError(
+                    f"{self._data.path} is damaged: what rank {self._rank} did at {after_ns} ns "
+                    "waited for itself"
+                )
+            been.add((self._rank, span))
         yield from self._steps
 
     def _last(self) -> tuple[int, int]:

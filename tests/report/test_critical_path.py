@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 from engine_harness import Program, op
 from played_files import played_run
@@ -14,7 +15,7 @@ from phantora_py.data import RunData
 from phantora_py.report.critical_path import Cause, critical_path
 from phantora_py.report.window import Window, whole_run
 from sim_server.errors import UsageError
-from sim_server.log.history import COMMUNICATION_SPAN
+from sim_server.log.history import COMMUNICATION_SPAN, KERNEL_SPAN
 from sim_server.records import CopyKind, NcclOpKind, RecordKind, WaitKind
 
 HOST, WAITING, COMMUNICATION = "host", "waiting", "communication"
@@ -113,6 +114,18 @@ def test_an_operation_without_the_part_of_who_came_last(tmp_path: Path) -> None:
     parts = (data.spans["kind"] == COMMUNICATION_SPAN) & (data.spans["rank"] == 1)
     data.spans["id"][parts] += 1
     with pytest.raises(UsageError, match=r"a\.phr is damaged: .*rank 1 came last to operation"):
+        path_of(data)
+
+
+@pytest.mark.timeout(60)
+def test_a_host_that_waits_for_what_it_did_later(tmp_path: Path) -> None:
+    """The file is refused: the way back came to the same wait again, for ever."""
+    program = Program().kernel(1000, gap=5).wait(WaitKind.STREAM, stream=2).kernel(300, gap=200)
+    data = played_run(tmp_path / "a.phr", [program])
+    awaited = np.flatnonzero(data.spans["kind"] == KERNEL_SPAN)[0]
+    for name in ("issue_ns", "start_ns"):
+        data.spans[name][awaited] = data.spans["end_ns"][awaited]
+    with pytest.raises(UsageError, match=r"a\.phr is damaged: .*waited for itself"):
         path_of(data)
 
 
