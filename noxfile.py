@@ -86,11 +86,12 @@ NOT_SANITIZED = [
     "tests/shim/test_small_collectives.py::test_rank_that_ends_early_has_sent_everything[12]",
 ]
 # The first forks while other threads allocate; the child then waits for locks of the address
-# sanitizer's allocator that nobody has any more (gcc 12). The others want a signal and a function
+# sanitizer's allocator that nobody has any more (gcc 12). The others want signals and a function
 # that the sanitizer takes for itself.
 NOT_WITH_ADDRESS = [
     "tests/shim/test_stress.py",
     "tests/agent/test_damaged_channels.py::test_a_fault_elsewhere_is_not_ours",
+    "tests/programs/test_run_real.py::test_reports_a_line_per_program",
     "tests/shim/test_launch_keeper.py::test_a_kernel_of_a_library",
 ]
 # Signals that the sanitizer takes for itself; addresses that it uses; a thread of its own, with

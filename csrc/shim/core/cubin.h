@@ -14,13 +14,15 @@
 
 namespace ph {
 
-// A cubin as its sections; the image's own bytes must outlive it.
+// A cubin as its sections; the image's own bytes must outlive it. They may lie at any address.
 class Elf {
  public:
-  explicit Elf(const void* data) noexcept
-      : base_(static_cast<const char*>(data)),
-        header_(*static_cast<const Elf64_Ehdr*>(data)),
-        sections_(reinterpret_cast<const Elf64_Shdr*>(base_ + header_.e_shoff), header_.e_shnum) {}
+  explicit Elf(const void* data) : base_(static_cast<const char*>(data)) {
+    std::memcpy(&header_, base_, sizeof header_);
+    sections_.resize(header_.e_shnum);
+    if (!sections_.empty())
+      std::memcpy(sections_.data(), base_ + header_.e_shoff, sections_.size() * sizeof(Elf64_Shdr));
+  }
 
   std::span<const Elf64_Shdr> sections() const noexcept { return sections_; }
 
@@ -36,7 +38,7 @@ class Elf {
 
   // To the end of the last part.
   std::size_t size_bytes() const noexcept {
-    std::size_t end = header_.e_shoff + sections_.size_bytes();
+    std::size_t end = header_.e_shoff + sections_.size() * sizeof(Elf64_Shdr);
     if (header_.e_phnum != 0) end = std::max<std::size_t>(end, header_.e_phoff + header_.e_phnum * sizeof(Elf64_Phdr));
     for (const Elf64_Shdr& section : sections_) {
       if (section.sh_type != SHT_NOBITS) end = std::max<std::size_t>(end, section.sh_offset + section.sh_size);
@@ -50,8 +52,8 @@ class Elf {
 
  private:
   const char* base_;
-  const Elf64_Ehdr& header_;
-  std::span<const Elf64_Shdr> sections_;
+  Elf64_Ehdr header_;
+  std::vector<Elf64_Shdr> sections_;
 };
 
 // Calls visit(attribute, payload) for each entry of an .nv.info section: format, attribute, and either two bytes
