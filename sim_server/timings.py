@@ -9,7 +9,14 @@ from typing import Any
 
 from sim_server.errors import UsageError
 from sim_server.gpu import GpuProfile
-from sim_server.kernels import CachedTimer, KernelTimer, MeasuringTimer, MixedTimer, Timer
+from sim_server.kernels import (
+    CachedTimer,
+    KernelTimer,
+    MeasuringTimer,
+    MixedTimer,
+    Timer,
+    TrainingTimer,
+)
 from sim_server.kernels.data_aware import KnownTable, LookupTimer
 from sim_server.processes.executor import ANSWER_LIMIT_S, Executor
 from sim_server.settings import Settings
@@ -83,7 +90,9 @@ def _models(gpu: GpuProfile, settings: Settings) -> Timer:
 
     Raises: UsageError if the statistics are none.
     """
-    models = KernelTimer(gpu)
+    models: Timer = KernelTimer(gpu)
+    if gpu.training_factor > 1:
+        models = TrainingTimer(models, gpu.training_factor)
     if not settings.lookups:
         return models
     return LookupTimer(models, gpu, [KnownTable.read(table) for table in settings.lookups])

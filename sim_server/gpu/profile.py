@@ -143,8 +143,10 @@ class GpuProfile:
     gemm_f32: GemmRates | None = None
     """Of f32 outside the tensor cores; None: `gemm`, by the ratio of peaks."""
     kernels: KernelCosts = KernelCosts()
-    power: Mapping[str, int] = default_field(default_factory=dict)
-    """`limit_w`: what the board may draw. Files of earlier versions have none."""
+    power: Mapping[str, float] = default_field(default_factory=dict)
+    """`limit_w`: what the board may draw. `training`: how much longer than in short bursts products
+    and attention take at that limit. Files of earlier versions have neither.
+    """
 
     @property
     def architecture(self) -> str:
@@ -195,7 +197,12 @@ class GpuProfile:
     @property
     def power_limit_w(self) -> int:
         """What the board may draw."""
-        return self.power["limit_w"]
+        return int(self.power["limit_w"])
+
+    @property
+    def training_factor(self) -> float:
+        """How much longer than in short bursts products and attention take in training."""
+        return self.power.get("training", 1.0)
 
     @property
     def l2_bytes(self) -> int:

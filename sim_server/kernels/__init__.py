@@ -9,6 +9,7 @@ from sim_server.kernels.mixed import MixedTimer, name_gpu
 from sim_server.kernels.scaled import KernelScale, RatioTimer, ScaledTimer
 from sim_server.kernels.timer import KernelTimer, Timer
 from sim_server.kernels.timing import Interval, Tier, Timing
+from sim_server.kernels.training import TrainingTimer
 
 __all__ = [
     "CachedTimer",
@@ -23,6 +24,7 @@ __all__ = [
     "Tier",
     "Timer",
     "Timing",
+    "TrainingTimer",
     "copy_rates",
     "fill_rate",
     "name_gpu",
