@@ -7,6 +7,7 @@ is there. docs/host-time.md explains it. The standard library only: ranks import
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import json
 import os
@@ -17,6 +18,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from .caveats import tell_caveat
 
 FILE = "loader-time.json"
 
@@ -77,8 +80,10 @@ class Schedule:
 class LoaderTimes:
     """The hooks of one rank's process."""
 
-    def __init__(self, run_dir: Path) -> None:
+    def __init__(self, shim: ctypes.CDLL, run_dir: Path) -> None:
+        self._shim = shim
         self._time = LoaderTime.read(run_dir)
+        self._is_told = False
         self.process = os.getpid()
 
     def actions(self) -> dict[str, Callable[[ModuleType], None]]:
@@ -105,6 +110,7 @@ class LoaderTimes:
             begun_ns = _now_ns()
             batch = following(iterator_)
             if os.getpid() == self.process:
+                self._tell()
                 schedule = getattr(iterator_, "_phantora_schedule", None)
                 if schedule is None:  # the rank loads it itself
                     _wait_until(begun_ns + told.of_worker_ns(1))
@@ -113,6 +119,12 @@ class LoaderTimes:
             return batch
 
         iterator._reset, iterator.__next__ = begin, take
+
+    def _tell(self) -> None:
+        """That the time has been charged; once."""
+        if not self._is_told:
+            self._is_told = True
+            tell_caveat(self._shim, "loaded")
 
 
 def _now_ns() -> int:

@@ -183,7 +183,7 @@ class _Runtime:
         self._modules = Modules(shim, run_dir)
         self._watches = (
             *(StepMarks(shim, run_dir), recomputation, self._batches),
-            *(MemoryKinds(shim, run_dir), self._modules, LoaderTimes(run_dir)),
+            *(MemoryKinds(shim, run_dir), self._modules, LoaderTimes(shim, run_dir)),
         )
         self._ordinals: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._optimizers = 0

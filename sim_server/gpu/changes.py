@@ -9,10 +9,10 @@ from sim_server.gpu.profile import AttentionRates, GemmRates, GpuProfile, PassRa
 
 # The rate of products at a power limit, by the ratio of the limits to this power. Dynamic power is
 # the clock times the square of the voltage: if the voltage followed the clock the exponent would be
-# a third, if it stayed, one. The interval lies between these. Three published rows of torchtitan on
-# H100 at 500 W ask for products and attention of 1.25 times a burst's time, exponents of 0.46 beside
-# what training takes at 700 W. An operator reports steps that are 10 to 15 % longer at 600 W instead
-# of 700, exponents of 0.62 to 0.91 (factryze.ai/scale-atlas/power/power-capping).
+# a third, if it stayed, one. The interval lies between these. Three published rows of torchtitan
+# on H100 at 500 W ask for products and attention of 1.25 times a burst's time, an exponent of 0.46
+# beside what training takes at 700 W. An operator reports steps that are 10 to 15 % longer at 600 W
+# instead of 700, exponents of 0.62 to 0.91 (factryze.ai/scale-atlas/power/power-capping).
 _EXPONENT = 1 / 2
 _EXPONENTS = (1 / 3, 1.0)
 # Classes of kernels that draw as much as they may.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-CAVEATS = ("hooks", "watchdog", "host_step", "threads", "workers", "tuning")
+CAVEATS = ("hooks", "watchdog", "host_step", "threads", "workers", "loaded", "tuning")
 """What there is to tell: `what` of Caveat in sim_server/records/payloads.py."""
 
 

@@ -402,7 +402,8 @@ class Caveat(TypedDict):
         str,
         "hooks: a Python that does not load ours; watchdog: one of PyTorch's that nobody awaited "
         "any longer; host_step: an optimizer's step on parameters in host memory; threads: several "
-        "that launch side by side; workers: a data loader's processes; tuning: of compiled graphs",
+        "that launch side by side; workers: a data loader's processes; loaded: batches took the "
+        "time that the user has said; tuning: of compiled graphs",
     ]
     count: Count
 

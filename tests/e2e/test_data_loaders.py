@@ -40,6 +40,15 @@ def test_steps_wait_for_their_data(
     assert not run.summary["trust"]["caveats"]
 
 
+def test_a_time_without_a_loader(phantora: Phantora) -> None:
+    """Which the report says: the user believes that steps wait for their data."""
+    options = ["--gpus", "1", "--data-time", "20ms"]
+    run = phantora.run(options, [PROGRAMS / "throughput.py"])
+    assert run.exit_code == 0, run.errors
+    assert [one["what"] for one in run.summary["trust"]["caveats"]] == ["no_loader"]
+    assert "--data-time, as no loader of torch.utils.data gave a batch" in run.errors + run.output
+
+
 def test_without_a_time_workers_take_none(phantora: Phantora) -> None:
     """Which the report says."""
     run = phantora.run(["--gpus", "1"], [PROGRAMS / "loads_batches.py", "1", str(BATCHES)])

@@ -15,8 +15,9 @@ class Caveat(TypedDict):
     what: str
     """`hooks`: a Python of it did not load phantora's modules; `watchdog`: a watchdog of PyTorch's
     did not look in time; `host_step`: an optimizer stepped parameters in host memory; `threads`:
-    several launch side by side; `workers`: a data loader has processes of its own; `tuning`: a
-    process compiled graphs without the tuning that was asked for."""
+    several launch side by side; `workers`: a data loader has processes of its own; `no_loader`:
+    nothing was loaded in the time that the user said; `tuning`: a process compiled graphs without
+    the tuning that was asked for."""
     count: int
 
 
@@ -48,6 +49,11 @@ _TEXTS = {
         "with worker processes, which take no virtual time: a program that waits for its data "
         "takes longer than said; --data-time says what a batch takes (docs/host-time.md)",
     ),
+    "no_loader": (
+        "option",
+        "of the run had no effect: --data-time, as no loader of torch.utils.data gave a batch, so "
+        "that data take no time (docs/host-time.md)",
+    ),
     "tuning": (
         "process",
         "with graphs compiled without the tuning that was asked for (max-autotune, coordinate "
@@ -62,16 +68,20 @@ _OF_CALLS = ("fixed", "counted")
 
 def make(found: Findings) -> list[Caveat]:
     """The entry of the summary; empty for files of earlier versions."""
-    run, modelled = found.data.run, set()
+    run, told = found.data.run, found.data.caveats
+    modelled = {"loaded"}
     if run["host_time"] not in _OF_CALLS:
         modelled.add("host_step")
     if run.get("data_time") is not None:
         modelled.add("workers")
-    return [
+    rows: list[Caveat] = [
         {"rank": one["rank"], "what": one["what"], "count": one["count"]}
-        for one in found.data.caveats
+        for one in told
         if one["what"] not in modelled
     ]
+    if run.get("data_time") is not None and all(one["what"] != "loaded" for one in told):
+        rows.append({"rank": 0, "what": "no_loader", "count": 1})
+    return rows
 
 
 def marks(rows: list[Caveat]) -> list[str]:
