@@ -49,6 +49,7 @@ from phantora_py.launch.host_gaps import choose_host_gaps
 from phantora_py.launch.host_time import choose_host_time
 from phantora_py.launch.layout import (
     RunLayout,
+    gpus_for_launcher,
     gpus_per_node,
     idle_gpus,
     lay_out,
@@ -141,6 +142,7 @@ def prepare(options: RunOptions) -> Prepared:
     host_time, told = choose_host_time(options, command.program.interpreter)
     options = replace(options, host_time=host_time)
     launch = command.launch
+    options = gpus_for_launcher(options, launch)
     layout = lay_out(cluster, options, launch)
     gpu, other_gpus = load_gpus(cluster, layout.nodes)
     variables = nccl_variables({**os.environ, **(launch.variables if launch else {})})
