@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="N",
         help="start the command once, on a node with N GPUs: for programs that start their own "
-        "workers; each process that uses a GPU is a rank",
+        "workers; each process that uses a GPU is a rank (before a launcher: --gpus-per-node N)",
     )
     _add_fold_arguments(parser.add_argument_group("ranks that need not run"))
     model = parser.add_argument_group("the simulation")

@@ -118,7 +118,7 @@ def understand(
     """Takes the words after `--` apart and checks that the program can be started.
 
     `gpus`: what a launcher finds that starts a process for each. `own_ranks`: of how many GPUs the
-    program starts ranks itself.
+    program starts ranks itself, if it is no launcher's.
 
     Raises: UsageError for a missing program or script, or an interpreter without a supported torch.
     """
@@ -130,11 +130,6 @@ def understand(
             _refuse_kernels(words)
         launch = None if own_ranks is None else _own_launch(own_ranks)
         return Command(tuple(words), _plain_program(words), launch)
-    if own_ranks is not None:
-        raise UsageError(
-            f"--gpus is for programs that start their own workers; {found[0][0]} says itself how "
-            "many ranks it starts."
-        )
     return _launched(words, *found, environment, gpus)
 
 

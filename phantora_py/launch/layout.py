@@ -1,6 +1,6 @@
 """Ranks, nodes and GPUs of a run, from the cluster, the options and the launcher's options."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from phantora_py.launch.options import RunOptions
 from phantora_py.launchers.launch import Launch
@@ -78,6 +78,21 @@ def lay_out(cluster: Cluster, options: RunOptions, launch: Launch | None) -> Run
             f"{nodes} x {processes} = {nodes * processes} ranks; leave --ranks out."
         )
     return RunLayout(place(cluster, options.ranks, nodes, processes), visible)
+
+
+def gpus_for_launcher(options: RunOptions, launch: Launch | None) -> RunOptions:
+    """--gpus N before a launcher, which says itself how many ranks it starts: nodes have N GPUs.
+
+    Raises: UsageError if --gpus-per-node is there, too.
+    """
+    if options.gpus is None or launch is None or launch.own_ranks:
+        return options
+    if options.gpus_per_node is not None:
+        raise UsageError(
+            f"--gpus before {launch} says how many GPUs a node has, as --gpus-per-node does; give "
+            "one of them."
+        )
+    return replace(options, gpus=None, gpus_per_node=options.gpus)
 
 
 def gpus_per_node(cluster: Cluster, options: RunOptions, nodes: int | None) -> int:

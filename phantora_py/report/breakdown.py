@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from phantora_py.data import RunData
-from phantora_py.report.gpus import RunGpu, gpu_spans, run_gpus
+from phantora_py.report.gpus import RunGpu, gpu_spans, moves_from, run_gpus
 from phantora_py.report.iterations import Iterations, Nanoseconds
 from sim_server.log.history import COMMUNICATION_SPAN, HOST_WAIT_SPAN
 
@@ -126,12 +126,6 @@ def gpu_covers(data: RunData, gpu: RunGpu) -> GpuCovers:
         busy,
         _host_gaps(spans, busy),
     )
-
-
-def moves_from(data: RunData, spans: npt.NDArray[np.void]) -> Nanoseconds:
-    """When each of these communication spans begins to move bytes: at its end if it never does."""
-    begins_ns: Nanoseconds = np.clip(data.moves_ns[spans["id"]], spans["start_ns"], spans["end_ns"])
-    return begins_ns
 
 
 def gpu_times(data: RunData, gpu: RunGpu, boundaries_ns: Nanoseconds) -> npt.NDArray[np.int64]:

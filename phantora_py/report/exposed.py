@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from phantora_py.data import RunData
-from phantora_py.report.breakdown import Cover, gpu_covers, moves_from
+from phantora_py.report.breakdown import Cover, gpu_covers
 from phantora_py.report.communication import Layouts
-from phantora_py.report.gpus import RunGpu, gpu_spans, run_gpus
+from phantora_py.report.gpus import RunGpu, gpu_spans, moves_from, run_gpus
 from phantora_py.report.iterations import Nanoseconds
 from phantora_py.report.window import Window
 from sim_server.log.history import COMMUNICATION_SPAN

@@ -58,3 +58,11 @@ def devices_of(data: RunData, rank: int) -> list[int]:
     spans = data.spans_of(rank)
     devices = spans["device"][spans["kind"] != HOST_WAIT_SPAN]
     return [int(device) for device in np.unique(devices)]
+
+
+def moves_from(data: RunData, spans: npt.NDArray[np.void]) -> npt.NDArray[np.int64]:
+    """When each of these communication spans begins to move bytes: at its end if it never does."""
+    begins_ns: npt.NDArray[np.int64] = np.clip(
+        data.moves_ns[spans["id"]], spans["start_ns"], spans["end_ns"]
+    )
+    return begins_ns

@@ -18,10 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from phantora_py.data import RunData
+from phantora_py.report.gpus import moves_from
 from phantora_py.report.launch_period import repeated_launches
 from phantora_py.report.taken_batches import taken_batches
 from sim_server.errors import UsageError
-from sim_server.log.history import HOST_WAIT_SPAN
+from sim_server.log.history import COMMUNICATION_SPAN, HOST_WAIT_SPAN
 from sim_server.log.iterations import (
     EVERY_RANK,
     RankMarks,
@@ -156,12 +157,16 @@ def _ended(data: RunData, rank: int, host_times: Nanoseconds) -> int:
 def _held_share(
     data: RunData, host_times: dict[int, Nanoseconds], alike: npt.NDArray[np.bool_]
 ) -> float:
-    """How much of the ranks' device time is of these iterations; 1 if there is none at all."""
+    """How much of the ranks' device time is of these iterations; 1 if there is none at all. What
+    waits for another rank, which may read data for minutes, does nothing.
+    """
     held_ns = whole_ns = 0
     for rank, times in host_times.items():
         spans = data.spans_of(rank)
         spans = spans.compress(spans["kind"] != HOST_WAIT_SPAN)
-        spent_ns = np.concatenate([[0], np.cumsum(spans["end_ns"] - spans["start_ns"])])
+        begins_ns, communicates = spans["start_ns"].copy(), spans["kind"] == COMMUNICATION_SPAN
+        begins_ns[communicates] = moves_from(data, spans.compress(communicates))
+        spent_ns = np.concatenate([[0], np.cumsum(spans["end_ns"] - begins_ns)])
         issued = np.searchsorted(spans["issue_ns"], times, side="right")
         held_ns += int(np.diff(spent_ns[issued])[alike].sum())
         whole_ns += int(spent_ns[-1])

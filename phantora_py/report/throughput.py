@@ -285,6 +285,13 @@ def _parts(data: RunData, taken: Taken) -> int:
     return max(groups, default=1) if taken.is_whole else 1
 
 
+def _has_one_process(data: RunData) -> bool:
+    """A program that starts its own ranks may use several GPUs in one, as nn.DataParallel does."""
+    if data.run.get("own_ranks"):
+        return len(np.unique(data.spans["rank"])) == 1
+    return data.ranks == 1
+
+
 def _together(data: RunData, by_rank: Mapping[int, float], source: str) -> Taken:
     """Ranks of a data-parallel group have different data; another group has the same."""
     groups: list[list[int]] = [
@@ -296,8 +303,8 @@ def _together(data: RunData, by_rank: Mapping[int, float], source: str) -> Taken
     by_rank = data.told.of_all(by_rank)
     largest: dict[int, list[int]]
     largest = {rank: max((g for g in groups if rank in g), key=len, default=[]) for rank in by_rank}
-    if data.ranks == 1:
-        largest = {0: [0]}
+    if _has_one_process(data):
+        largest = {rank: [rank] for rank in by_rank}
     if all(largest.values()):
         distinct = {tuple(ranks): ranks for ranks in largest.values()}.values()
         sums = [(sum(by_rank.get(r, 0.0) for r in ranks), ranks) for ranks in distinct]

@@ -6,6 +6,7 @@ serve     fork the ranks; the host agent works until all have ended
 finish    stop everything, complete the data file
 """
 
+import functools
 import json
 import os
 import resource
@@ -49,6 +50,7 @@ from phantora_py.launch.host_gaps import choose_host_gaps
 from phantora_py.launch.host_time import choose_host_time
 from phantora_py.launch.layout import (
     RunLayout,
+    gpus_for_launcher,
     gpus_per_node,
     idle_gpus,
     lay_out,
@@ -132,15 +134,11 @@ def _found_gpus(cluster: Cluster, options: RunOptions) -> FoundGpus:
 def prepare(options: RunOptions) -> Prepared:
     """Finds every error that can be found before a process is started. Raises: UsageError."""
     cluster = load_cluster(options.cluster)
-    command = understand(
-        options.command,
-        os.environ,
-        lambda: _found_gpus(cluster, options),
-        options.gpus,
-    )
+    found_gpus = functools.partial(_found_gpus, cluster, options)
+    command = understand(options.command, os.environ, found_gpus, options.gpus)
     host_time, told = choose_host_time(options, command.program.interpreter)
-    options = replace(options, host_time=host_time)
     launch = command.launch
+    options = gpus_for_launcher(replace(options, host_time=host_time), launch)
     layout = lay_out(cluster, options, launch)
     gpu, other_gpus = load_gpus(cluster, layout.nodes)
     variables = nccl_variables({**os.environ, **(launch.variables if launch else {})})

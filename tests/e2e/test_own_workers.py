@@ -309,6 +309,53 @@ def test_a_suite_that_starts_its_processes(phantora: Phantora, chosen: str, ends
         assert run.summary["trust"]["calls"]["unsupported"] == 0
 
 
+EMPTIED = """
+import os, sys, torch
+import torch.multiprocessing as mp
+
+def train(rank, how):
+    given = dict(os.environ)
+    os.environ.clear()
+    if how == "meet":
+        os.environ.update(MASTER_ADDR="localhost", MASTER_PORT="29514")
+        torch.distributed.init_process_group("nccl", rank=rank, world_size=2)
+    torch.cuda.set_device(rank)
+    ones = torch.ones(4, device="cuda")
+    if how == "meet":
+        torch.distributed.all_reduce(ones)
+    print(f"rank {rank}: {ones.sum().item()}\\n", end="", flush=True)
+    os.environ.update(given)
+
+if __name__ == "__main__":
+    if len(sys.argv) > 2:
+        train(0, "alone")
+    else:
+        mp.start_processes(train, ("meet",), nprocs=2, start_method=sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize("how", ["spawn", "fork"])
+def test_workers_that_empty_their_environment(phantora: Phantora, how: str) -> None:
+    """Before they use a GPU, as PyTorch's tests of missing variables do: they had no GPU then."""
+    program = phantora.directory / "emptied.py"
+    program.write_text(EMPTIED)
+    run = phantora.run(["--gpus", "2"], [program, how])
+    assert run.exit_code == 0, run.errors
+    assert sorted(run.output.splitlines()) == ["rank 0: 8.0", "rank 1: 8.0"]
+
+
+@pytest.mark.parametrize(
+    "options", [["--ranks", "1"], ["--gpus", "1"], ["--gpus", "1", "--no-zygote"]]
+)
+def test_a_rank_that_empties_its_environment(phantora: Phantora, options: list[str]) -> None:
+    """Whoever has made the process."""
+    program = phantora.directory / "emptied.py"
+    program.write_text(EMPTIED)
+    run = phantora.run(options, [program, "spawn", "alone"])
+    assert run.exit_code == 0, run.errors
+    assert "rank 0: 4.0" in run.output
+
+
 HELPER = """
 import os, subprocess, sys, torch
 print(torch.ones(4, device="cuda").sum().item(), flush=True)

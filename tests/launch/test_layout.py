@@ -5,7 +5,12 @@ import sys
 import pytest
 
 from phantora_py.launch.command import understand
-from phantora_py.launch.layout import idle_gpus, lay_out, unasked_variables
+from phantora_py.launch.layout import (
+    gpus_for_launcher,
+    idle_gpus,
+    lay_out,
+    unasked_variables,
+)
 from phantora_py.launch.options import RunOptions
 from phantora_py.launchers.torchrun import parse_torchrun
 from sim_server.cluster import load_cluster
@@ -76,9 +81,19 @@ def test_own_ranks() -> None:
     layout = lay_out(load_cluster("h100"), RunOptions(command=(), gpus=4), command.launch)
     assert (layout.ranks, layout.nodes, layout.visible_gpus) == (4, 1, 4)
     assert idle_gpus(layout) == []
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "-m", "this"]
-    with pytest.raises(UsageError, match="torchrun says itself how many"):
-        understand(torchrun, {}, own_ranks=4)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(("processes", "ranks"), [("gpu", 4), ("2", 2)])
+def test_a_launcher_on_so_many_gpus(processes: str, ranks: int) -> None:
+    """--gpus N before a launcher, which starts the ranks: nodes have N GPUs. It was refused."""
+    words = ["-m", "torch.distributed.run", f"--nproc-per-node={processes}", "-m", "this"]
+    command = understand([sys.executable, *words], {}, own_ranks=4)
+    options = gpus_for_launcher(RunOptions(command=(), gpus=4), command.launch)
+    layout = lay_out(load_cluster("h100"), options, command.launch)
+    assert (layout.ranks, layout.nodes, layout.visible_gpus) == (ranks, 1, 4)
+    with pytest.raises(UsageError, match="give one of them"):
+        gpus_for_launcher(RunOptions(command=(), gpus=4, gpus_per_node=4), command.launch)
 
 
 @pytest.mark.parametrize(

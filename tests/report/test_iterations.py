@@ -382,6 +382,17 @@ def test_a_run_that_mostly_does_other_things(tmp_path: Path) -> None:
     assert said.startswith("these iterations are 4.0 % of what the GPUs did in this run")
 
 
+def test_a_rank_that_waits_for_the_preparations_of_another(tmp_path: Path) -> None:
+    """Its GPU stands in a barrier while the other reads data: it does nothing else."""
+    spans: list[Span] = [(COMMUNICATION, 0, 0, 96_000)]
+    spans += [(KERNEL, at_ns, at_ns, at_ns + 1000) for at_ns in range(96_000, 101_000, 1000)]
+    markers = steps(0, *range(96_999, 101_999, 1000))
+    data = make_run(tmp_path / "a.phr", [spans], markers, operations=[{"moves_ns": 95_990}])
+    iterations = summarise(data)["iterations"]
+    assert iterations["held_share"] == pytest.approx(4000 / 5010)
+    assert warnings(iterations) == []
+
+
 def test_steps_of_another_phase_are_told(tmp_path: Path) -> None:
     """What an optimizer did before another one took over is in no figure, and the report says so;
     of optimizers that take turns an iteration has each, the first one too.

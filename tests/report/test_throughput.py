@@ -307,6 +307,16 @@ def test_one_rank_s_tokens_are_told_where_no_wrapper_says_more(tmp_path: Path) -
     assert "--per-iteration" in line
 
 
+def test_one_process_has_all_tokens(tmp_path: Path) -> None:
+    """nn.DataParallel on the GPUs of a node: no other rank could have other data."""
+    rows = batches(0, "embedding", "9x9", 2, 20)
+    data = training(tmp_path, 2, [0], batches=rows, run={"own_ranks": True})
+    spans = data.spans.compress(data.spans["rank"] == 0)
+    data = training(tmp_path, 2, [0], batches=rows, run={"own_ranks": True}, spans=spans)
+    tokens = throughput(data)["tokens"]
+    assert (tokens["per_iteration"], tokens["ranks"], tokens["is_whole"]) == (20, [0], True)
+
+
 def test_ranks_without_marks_count(tmp_path: Path) -> None:
     """Their iterations are those of the rank that has some."""
     rows = [row for rank in range(2) for row in batches(rank, "loader", "0", 4)]

@@ -15,6 +15,7 @@
 #include "shim/core/config.h"
 #include "shim/core/failure.h"
 #include "shim/core/json.h"
+#include "shim/core/run_environment.h"
 #include "shim/core/visible_devices.h"
 #include "shim/graph/capture.h"
 #include "shim/host_time/host_time.h"
@@ -58,8 +59,8 @@ bool attach_now(const char* run_dir, std::uint32_t rank) noexcept {
 
 void attach_if_asked() noexcept {
   static const bool tried = [] {
-    const char* run_dir = std::getenv("PHANTORA_RUN_DIR");
-    const char* rank = std::getenv("PHANTORA_RANK");
+    const char* run_dir = run_variable(RunVariable::RunDir);
+    const char* rank = run_variable(RunVariable::Rank);
     if (run_dir == nullptr || rank == nullptr || attached() || clock_virtual()) return false;
     return attach_now(run_dir, static_cast<std::uint32_t>(std::strtoul(rank, nullptr, 10)));
   }();
@@ -90,7 +91,7 @@ void tell_unaccounted_use(const char* run_dir, int device) noexcept {
   const std::string text = "phantora: process " + std::to_string(getpid()) + ", which rank " +
                            std::to_string(global_rank()) + " has started, uses GPU " + std::to_string(device) +
                            ": its work there is not simulated and takes no time. " +
-                           (std::getenv("PHANTORA_OWN_RANKS") != nullptr
+                           (run_variable(RunVariable::OwnRanks) != nullptr
                                 ? "One process per GPU is simulated: have it choose a GPU that no other one uses\n"
                                 : "A program that starts its own workers runs with phantora run --gpus N instead of "
                                   "--ranks N\n");
@@ -130,14 +131,18 @@ Call::Call(ApiTable& table, std::size_t row, HostCost cost) noexcept {
   if (is_driver()) charge_call(table, row, cost);
 }
 
-void note_runtime() noexcept { has_runtime.store(true, std::memory_order_relaxed); }
+void note_runtime() noexcept {
+  has_runtime.store(true, std::memory_order_relaxed);
+  keep_run_environment();  // a fork of the starter was given its own
+}
 
 bool becomes_rank_by_use() noexcept {
-  return std::getenv("PHANTORA_RUN_DIR") != nullptr && std::getenv("PHANTORA_OWN_RANKS") != nullptr && !clock_virtual();
+  return run_variable(RunVariable::RunDir) != nullptr && run_variable(RunVariable::OwnRanks) != nullptr &&
+         !clock_virtual();
 }
 
 void begin_use(int device) noexcept {
-  const char* run_dir = std::getenv("PHANTORA_RUN_DIR");
+  const char* run_dir = run_variable(RunVariable::RunDir);
   if (run_dir == nullptr) return;
   if (clock_virtual()) {
     tell_unaccounted_use(run_dir, device);

@@ -1,6 +1,5 @@
 #include "shim/calls/unsupported.h"
 
-#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <string>
@@ -13,6 +12,7 @@
 #include "shim/core/config.h"
 #include "shim/core/json.h"
 #include "shim/core/own_code.h"
+#include "shim/core/run_environment.h"
 #include "shim/python/python_frame.h"
 
 namespace ph {
@@ -59,7 +59,7 @@ bool count(const UnsupportedCall& call, std::uint32_t site, bool is_success) {
 // A process below a rank has no records. It leaves word of the first such call for the agent, who learns of its end only by
 // what its parent makes of that (phantora_py/runs/stopped_calls.py).
 void leave_word(const UnsupportedCall& call) {
-  const char* directory = std::getenv("PHANTORA_RUN_DIR");
+  const char* directory = run_variable(RunVariable::RunDir);
   if (directory == nullptr) return;
   const std::string path = std::string(directory) + "/stopped-call";
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);

@@ -19,6 +19,7 @@
 #include "shim/core/config.h"
 #include "shim/core/failure.h"
 #include "shim/core/futex.h"
+#include "shim/core/run_environment.h"
 
 namespace ph {
 
@@ -75,7 +76,7 @@ void detach_in_child() noexcept {
 // Processes that a program starts itself have this machine's clock until they use a GPU. That of the first one goes on
 // from there, and those of all ranks are alike.
 void begin_clock(Switchboard& board) noexcept {
-  if (std::getenv("PHANTORA_OWN_RANKS") == nullptr) return;
+  if (run_variable(RunVariable::OwnRanks) == nullptr) return;
   Nanoseconds first_use_ns = 0;
   const Nanoseconds now_ns = real_time_since_start_ns();
   if (board.first_use_ns.compare_exchange_strong(first_use_ns, now_ns)) first_use_ns = now_ns;

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <atomic>
-#include <cstdlib>
 #include <string>
 
 #include <unistd.h>
@@ -15,6 +14,7 @@
 #include "shim/channel/slots.h"
 #include "shim/core/failure.h"
 #include "shim/core/futex.h"
+#include "shim/core/run_environment.h"
 
 namespace ph {
 
@@ -46,7 +46,7 @@ void forget_threads(Channel& channel) noexcept {
 
 std::uint64_t next_number(Numbering of) noexcept { return given[static_cast<std::size_t>(of)].fetch_add(1) + 1; }
 
-bool may_be_followed() noexcept { return is_owner() && std::getenv("PHANTORA_OWN_RANKS") != nullptr; }
+bool may_be_followed() noexcept { return is_owner() && run_variable(RunVariable::OwnRanks) != nullptr; }
 
 void leave_to_another() noexcept {
   Channel& channel = *attachment.channel;

@@ -9,6 +9,7 @@
 
 #include "shim/core/addresses.h"
 #include "shim/core/failure.h"
+#include "shim/core/run_environment.h"
 
 namespace ph {
 
@@ -37,7 +38,7 @@ Settings read_settings(const std::string& path) {
 Settings& settings() {
   // Never destroyed: threads still ask while the process ends.
   static Settings& loaded = *new Settings([] {
-    const char* run_dir = std::getenv("PHANTORA_RUN_DIR");
+    const char* run_dir = run_variable(RunVariable::RunDir);
     if (run_dir == nullptr) fail_usage("PHANTORA_RUN_DIR is not set; start the program with `phantora run`");
     return read_settings(std::string(run_dir) + "/shim.conf");
   }());
@@ -69,7 +70,7 @@ Unsupported unsupported(const std::string& name) {
 Config read_config() {
   Config c{};
   const auto unsigned_number = [&c](const char* key) { return static_cast<std::uint64_t>(c.number(key)); };
-  c.run_dir = std::getenv("PHANTORA_RUN_DIR") != nullptr ? std::getenv("PHANTORA_RUN_DIR") : "";
+  c.run_dir = run_variable(RunVariable::RunDir) != nullptr ? run_variable(RunVariable::RunDir) : "";
   c.ranks = static_cast<std::uint32_t>(unsigned_number("ranks"));
   c.device_count = static_cast<std::uint32_t>(unsigned_number("gpu.count"));
   if (c.device_count > kMaxDevices)

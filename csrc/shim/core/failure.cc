@@ -1,9 +1,9 @@
 #include "shim/core/failure.h"
 
-#include <cstdlib>
-
 #include <fcntl.h>
 #include <unistd.h>
+
+#include "shim/core/run_environment.h"
 
 namespace ph {
 
@@ -16,7 +16,7 @@ namespace {
 // Whoever has started this process may wait for it for ever, or go on without it, so the agent is told, of the first one
 // (phantora_py/agent/own_ranks.py). The text comes there whole: it is one write.
 void leave_refusal(const std::string& what) noexcept {
-  const char* directory = std::getenv("PHANTORA_RUN_DIR");
+  const char* directory = run_variable(RunVariable::RunDir);
   if (directory == nullptr) return;
   const int file = open((std::string(directory) + "/refusal").c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (file < 0) return;  // not the first
