@@ -7,6 +7,7 @@
 #include <cstring>
 #include <vector>
 
+#include "shim/core/addresses.h"
 #include "shim/core/config.h"
 #include "shim/core/device.h"
 #include "shim/values/element_functions.h"
@@ -308,7 +309,8 @@ bool apply_concatenation(const ConcatenationRule& rule, const LaunchShape& shape
   std::size_t pieces = 0;
   for (std::size_t i = 0; i < inputs; ++i) {
     if (of.elements(i) == 0) continue;
-    if (!is_device_pointer(of.source(i))) return false;
+    const bool fits = of.elements(i) <= kDeviceSpanBytes / rule.element_bytes;
+    if (!fits || !is_device_pointer(of.source(i))) return false;
     pieces += of.is_one_piece(i) ? 1 : of.units(i) / of.run_units(i);
   }
   if (pieces > kMostElements) {
