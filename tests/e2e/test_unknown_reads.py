@@ -94,7 +94,9 @@ def test_a_scale_of_losses_stays_known(phantora: Phantora) -> None:
     assert run.summary["trust"]["unknown_reads"] == []
 
 
-@pytest.mark.parametrize(("words", "reads"), [("stale", 0), ("interface", 1), ("capsule", 1)])
+@pytest.mark.parametrize(
+    ("words", "reads"), [("stale", 0), ("interface", 1), ("capsule", 1), ("storage", 1)]
+)
 def test_stale_words_are_no_pinned_memory(phantora: Phantora, words: str, reads: int) -> None:
     """What PyTorch never set in a structure is no address; that of a tensor of the device is."""
     run = phantora.run(["--ranks", "1"], [PROGRAMS / "stale_words.py", words])

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <iostream>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -258,6 +259,53 @@ void tensor_infos(const std::string& name) {
   print_signature(name, {{1, 1, 1}, {256, 1, 1}, 0}, {&count, &input, &places, &output, &mode, &mode, &mode});
 }
 
+// Structures with numbers whose product, or sum, begins again at zero.
+void garbled_accessors(const std::string& name) {
+  constexpr std::int64_t kMany = std::int64_t{1} << 32;
+  Accessor<std::int64_t, 4> input{.sizes = {kMany, kMany, 8, 16}}, output = input;
+  int count = 16 * 32;
+  float ratio = 0.5;
+  bool aligned = false;
+  print_signature(name, {{1, 1, 1}, {512, 1, 1}, 0}, {&count, &ratio, &ratio, &aligned, &input, &output});
+}
+
+void garbled_strided() {
+  struct {
+    std::int32_t dimensions = 4;
+    std::uint32_t dividers[25][3] = {{1 << 16}, {1 << 16}, {1 << 16}, {1 << 16}};
+    std::uint32_t strides[25][2] = {{4, 4}, {8, 8}, {16, 16}, {32, 32}};
+  } closure;
+  ph::ArgumentPlan plan;
+  plan.readers.push_back(ph::plan_strided(2).value());
+  int count = 0;
+  void* args[2] = {&count, &closure};
+  const ph::LaunchShape shape{{1, 1, 1}, {128, 1, 1}, 0};
+  std::int64_t values[2];
+  const std::size_t read = ph::read_scalars(plan, shape, args, values, 2);
+  std::printf("%s\n", ph::payload_text(ph::describe_launch("k", shape, plan, {values, read})).c_str());
+}
+
+void garbled_concatenation(const std::string& name) {
+  struct {
+    const void* inputs[4] = {};
+    std::int64_t offsets[4] = {}, sizes[4] = {};
+    std::int64_t elements[4] = {1LL << 62, 1LL << 62, 1LL << 62, (1LL << 62) + 100};
+  } list;
+  const void* output = nullptr;
+  std::int64_t shape[8] = {}, stride = 1;
+  int dimension = 0;
+  print_signature(name, {{1, 4, 1}, {128, 1, 1}, 0}, {&output, &list, shape, &dimension, &stride});
+}
+
+// As tensor_list, with a first tensor of fewer elements than none.
+void garbled_list(const std::string& name) {
+  LargeList list{};
+  list.numel[0] = std::numeric_limits<std::int64_t>::min() + 10;
+  list.chunk[0] = 1;
+  unsigned char functor[16] = {};
+  print_signature(name, {{1, 1, 1}, {512, 1, 1}, 0}, {&list, functor, functor, functor});
+}
+
 void time_read(const std::string& name) {
   const ph::ArgumentPlan plan = ph::plan_arguments(name, large_lists);
   int count = 1000;
@@ -303,6 +351,10 @@ int main(int argc, char** argv) {
     if (mode == "flash-of-unequal-lengths") flash(name, 6000);
     if (mode == "accessors") accessors(name);
     if (mode == "tensor-infos") tensor_infos(name);
+    if (mode == "garbled-accessors") garbled_accessors(name);
+    if (mode == "garbled-strided") garbled_strided();
+    if (mode == "garbled-concatenation") garbled_concatenation(name);
+    if (mode == "garbled-list") garbled_list(name);
     if (mode == "cast") cast(name);
     if (mode == "forward-lookups") forward_lookups(name);
     if (mode == "backward-lookups") backward_lookups(name);

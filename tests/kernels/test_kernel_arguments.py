@@ -48,6 +48,10 @@ _SAMPLER = (
     "NS_4cuda6detail10TensorInfoIKT_S3_EES9_NS6_IS7_S3_EENS0_6detail24GridSamplerInterpolationENSB_1"
     "8GridSamplerPaddingEb"
 )
+_CONCATENATION = (
+    "_ZN2at6native12_GLOBAL__N_119CatArrayBatchedCopyINS1_10OpaqueTypeILj4EEEmLi1ELi4ELi1EEEvPT_NS1_25"
+    "CatArrInputTensorMetadataIS5_T0_XT2_EXT3_EEENS1_16TensorSizeStrideIS8_Lj4EEEiS8_"
+)
 _SEGMENTS = (
     "_ZN14at_cuda_detail3cub6detail10radix_sort30DeviceSegmentedRadixSortKernelINS1_5radix10policy_"
     "hubIfliE10Policy1000ELb1ELNS0_9SortOrderE0EflN2at6native12_GLOBAL__N_18offset_tESC_iNS1_21"
@@ -178,6 +182,20 @@ def test_sizes_in_structures(
     signature = json.loads(_run(program, mode, name))
     assert signature.get("sizes") == sizes
     assert signature["kind"] == "kernel"
+
+
+@pytest.mark.parametrize(
+    ("mode", "name"),
+    [
+        ("garbled-accessors", _RESIZE),
+        ("garbled-strided", "k"),
+        ("garbled-concatenation", _CONCATENATION),
+        ("garbled-list", _ZERO),
+    ],
+)
+def test_nothing_is_said_of_sizes_that_are_none(program: Path, mode: str, name: str) -> None:
+    """Their products and sums do not begin again at zero."""
+    assert "sizes" not in json.loads(_run(program, mode, name))
 
 
 @pytest.mark.parametrize("mode", ["tensor-pointers", "small-tensor-pointers"])

@@ -99,6 +99,14 @@ def test_a_concatenation_reads_its_inputs_alone(tmp_path: Path) -> None:
     assert run.synthetic_bytes() == []
 
 
+def test_a_concatenation_of_more_than_there_is_leaves_nothing_known(tmp_path: Path) -> None:
+    """Its structure is not what its name promises."""
+    settings = load_gpu("h100").shim_keys()
+    run = RankRun("values_rank.py", "garbled_concatenation", tmp_path, settings=settings)
+    assert run.results == [{"output": "00" * 8}]
+    assert run.synthetic_bytes() == [8]
+
+
 def test_launches_may_write_what_earlier_ones_were_given(tmp_path: Path) -> None:
     """Not what these could only read, nor what was freed since."""
     run = RankRun(

@@ -301,6 +301,32 @@ def concatenated() -> dict[str, str]:
     return {}
 
 
+class _WideInputs(ctypes.Structure):
+    """The same with numbers of 64 bits."""
+
+    _fields_ = [
+        ("input", ctypes.c_void_p * 128),
+        ("offset", ctypes.c_ulong * 128),
+        ("dimSize", ctypes.c_ulong * 128),
+        ("nElements", ctypes.c_ulong * 128),
+    ]
+
+
+def garbled_concatenation() -> dict[str, str]:
+    """An input of so many elements that the product with their size is zero."""
+    inputs = _WideInputs((upload(b"\x55" * 8).value,))
+    inputs.dimSize[0] = inputs.nElements[0] = 1 << 62
+    shape = (ctypes.c_ulong * 8)(*[1] * 8)
+    output = upload(b"\x77" * 8)
+    name = (
+        "_ZN2at6native12_GLOBAL__N_135CatArrayBatchedCopy_alignedK_contigINS1_10OpaqueTypeILj4EEEm"
+        "Li1ELi128ELi1ELi16EEEvPT_NS1_25CatArrInputTensorMetadataIS5_T0_XT2_EXT3_EEE"
+        "NS1_16TensorSizeStrideIS8_Lj4EEEiS8_"
+    )
+    _launch(name, output, inputs, shape, ctypes.c_int(0), ctypes.c_ulong(1))
+    return {"output": download(output, 8)}
+
+
 def kept_addresses() -> dict[str, str]:
     """What a kernel was given may be written by a later one that is not."""
     given, read, freed, other = (upload(b"\x77" * 8) for _ in range(4))

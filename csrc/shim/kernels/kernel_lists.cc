@@ -61,8 +61,9 @@ std::int64_t tensor_list_elements(const SizeReader& reader, const LaunchShape& s
     const std::size_t tensor = owner_of(block, reader, at_list, list);
     if (tensor >= at_list.tensors) return kUnknownSize;
     const std::int64_t first = kChunkElements * at<std::int32_t>(list, at_list.chunk + 4 * block);
-    const std::int64_t left = at<std::int64_t>(list, at_list.numel + 8 * tensor) - first;
-    if (first < 0 || left <= 0 || left > kMostElements) return kUnknownSize;
+    const auto of_tensor = at<std::int64_t>(list, at_list.numel + 8 * tensor);
+    if (first < 0 || !may_be_elements(of_tensor) || first >= of_tensor) return kUnknownSize;
+    const std::int64_t left = of_tensor - first;
     elements += left < kChunkElements ? left : kChunkElements;
   }
   return elements;

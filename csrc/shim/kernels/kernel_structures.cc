@@ -50,8 +50,10 @@ std::int64_t concatenated_elements(const SizeReader& reader, const LaunchShape& 
   const std::size_t start = sizeof(void*) * reader.count + 2 * std::size_t{reader.width_bytes} * reader.count;
   std::int64_t elements = 0;
   for (std::size_t input = 0; input < shape.grid[1]; ++input) {
-    elements += reader.width_bytes == 8 ? at<std::int64_t>(list, start + 8 * input)
-                                        : std::int64_t{at<std::uint32_t>(list, start + 4 * input)};
+    const std::int64_t of_input = reader.width_bytes == 8 ? at<std::int64_t>(list, start + 8 * input)
+                                                          : std::int64_t{at<std::uint32_t>(list, start + 4 * input)};
+    if (!may_be_elements(of_input)) return kUnknownSize;
+    elements += of_input;
   }
   return elements > 0 ? elements : kUnknownSize;
 }
@@ -163,10 +165,10 @@ std::int64_t tensor_elements(const SizeReader& reader, const void* accessor) noe
     const std::size_t offset = sizeof(void*) + std::size_t{reader.width_bytes} * dimension;
     const std::int64_t size =
         reader.width_bytes == 4 ? at<std::int32_t>(accessor, offset) : at<std::int64_t>(accessor, offset);
-    if (size < 0 || size > kMostElements) return kUnknownSize;
+    if (!may_be_elements(size) || (size != 0 && elements > kMostElements / size)) return kUnknownSize;
     elements *= size;
   }
-  return elements <= kMostElements ? elements : kUnknownSize;
+  return elements;
 }
 
 // 0: of a type that is none of a tensor's elements.

@@ -12,6 +12,12 @@
 namespace ph {
 
 inline constexpr std::size_t kMostDimensions = 25;
+// What a product or a sum of sizes is at most: some of these may be added up. No memory has so many bytes.
+inline constexpr std::size_t kUncountable = std::size_t{1} << 60;
+
+inline constexpr std::size_t counted_product(std::size_t a, std::size_t b) noexcept {
+  return b != 0 && a > kUncountable / b ? kUncountable : a * b;
+}
 
 struct Dimensions {
   std::vector<std::uint32_t> sizes;                 // the fastest first
@@ -19,7 +25,7 @@ struct Dimensions {
 
   std::size_t elements() const noexcept {
     std::size_t product = 1;
-    for (const std::uint32_t size : sizes) product *= size;
+    for (const std::uint32_t size : sizes) product = counted_product(product, size);
     return product;
   }
   std::size_t offset(std::size_t tensor, std::size_t index) const noexcept {
@@ -38,7 +44,7 @@ struct Dimensions {
     for (std::size_t d = 0; d < sizes.size(); ++d) {
       const std::uint32_t stride = strides[tensor][d];
       if (stride == 0 || sizes[d] == 1) continue;
-      product *= sizes[d];
+      product = counted_product(product, sizes[d]);
       least_stride = least_stride == 0 ? stride : std::min(least_stride, stride);
     }
     return least_stride == 0 ? 1 : std::min(product, extent(tensor) / least_stride + 1);
@@ -67,7 +73,9 @@ struct Dimensions {
   // Offset of the last element.
   std::size_t extent(std::size_t tensor) const noexcept {
     std::size_t bytes = 0;
-    for (std::size_t d = 0; d < sizes.size(); ++d) bytes += (sizes[d] - std::size_t{1}) * strides[tensor][d];
+    for (std::size_t d = 0; d < sizes.size(); ++d) {
+      bytes = std::min(bytes + counted_product(sizes[d] - std::size_t{1}, strides[tensor][d]), kUncountable);
+    }
     return bytes;
   }
 };

@@ -13,6 +13,9 @@ namespace ph {
 
 inline constexpr std::int64_t kMostElements = std::int64_t{1} << 40;  // below any device address
 
+// Of numbers that a structure holds where others are expected, too: an element count is within these.
+constexpr bool may_be_elements(std::int64_t count) { return count >= 0 && count <= kMostElements; }
+
 template <typename T>
 T at(const void* base, std::size_t offset_bytes) noexcept {
   T value;

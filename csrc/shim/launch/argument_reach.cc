@@ -13,6 +13,7 @@
 #include "shim/values/extents.h"
 #include "shim/values/kept_addresses.h"
 #include "shim/values/tensor_view.h"
+#include "shim/values/value_reductions.h"
 #include "shim/values/values.h"
 
 namespace ph {
@@ -178,6 +179,13 @@ bool add_list(const SizeReader& reader, const LaunchShape& shape, const void* ar
   return !tensors.empty();
 }
 
+// Whoever has made the tensors there: a reduction has no stale words at these places.
+void add_results(const LaunchShape& shape, const void* argument, Reached& reached) {
+  for (const void* result : reduction_results(shape, argument)) {
+    if (may_be_pinned(result)) reached.pinned.push_back(result);
+  }
+}
+
 // Byte by byte: a packed structure may hold a pointer anywhere. `has_tensors`: where none of the device lies, it is what
 // the stack held.
 void add_sized(const void* argument, std::size_t bytes, bool has_tensors, Reached& reached) {
@@ -209,6 +217,7 @@ void add_parameters(const ReachPlan& plan, const LaunchShape& shape, void* const
   for (const Parameter& parameter : plan.parameters) {
     const std::size_t told = told_bytes(parameter, arguments);
     const void* argument = static_cast<const char*>(arguments[parameter.index]) + told;
+    if (parameter.how == How::Reduction) add_results(shape, argument, reached);
     if (parameter.how == How::Written) add_pointer(pointer_at(argument, 0), reached.written, reached.pinned);
     else if (parameter.how == How::Pointers) reached.pointers.push_back(pointer_at(argument, 0));
     else if (parameter.how == How::Read) add_pointer(pointer_at(argument, 0), reached.read, reached.pinned_read);

@@ -148,6 +148,7 @@ Parameter plan_parameter(std::string_view kernel, std::string_view type, std::ui
   }
   for (const SizeReader& reader : plan_structure(type, index, large_lists)) {
     if (lists_tensors(reader.kind)) return {.index = index, .how = How::List, .list = reader, .has_tensors = true};
+    if (reader.kind == SizeReader::Kind::Reduction) return {.index = index, .how = How::Reduction, .has_tensors = true};
   }
   return {.index = index, .has_tensors = true};
 }

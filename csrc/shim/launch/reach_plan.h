@@ -21,6 +21,7 @@ struct ReachPlan {
     Words,  // any word may be such a pointer
     Operands,  // pointers of an elementwise kernel, at `offset`: the first `outputs` of `count` are written through
     List,  // tensors of multi_tensor_apply
+    Reduction,  // a ReduceOp, which tells where its results are; any other word may be a pointer, too
   };
   struct Parameter {
     std::uint16_t index = 0;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <vector>
 
+#include "shim/core/addresses.h"
 #include "shim/core/config.h"
 #include "shim/core/device.h"
 #include "shim/values/element_functions.h"
@@ -53,26 +54,44 @@ std::optional<std::size_t> find_config(const LaunchShape& shape, const void* ope
   return {};
 }
 
+// Where the parts of a ReduceOp begin.
+struct Parts {
+  std::size_t config;
+  std::size_t reduced;
+  std::size_t kept;
+  std::size_t pointers;
+  std::size_t results;  // how many there are
+};
+
+std::optional<Parts> find_parts(const LaunchShape& shape, const void* operation) noexcept {
+  const auto config = find_config(shape, operation);
+  if (!config) return {};
+  const std::size_t reduced = *config + kConfigBytes;
+  const std::size_t kept = reduced + calculator_bytes(1);
+  const std::size_t pointers = (kept + calculator_bytes(2) + 7) / 8 * 8;
+  return Parts{*config, reduced, kept, pointers, pointers + 60};
+}
+
 // ReduceOp: configuration, OffsetCalculator<1> of the reduced dimensions, OffsetCalculator<2> of the kept ones,
 // source, two destinations, three buffers, the first index, whether it adds to the output, whether it is the last of several
 // launches, the number of outputs.
 bool read_reduction(const ReductionRule& rule, const LaunchShape& shape, const void* operation, Reduction& r) {
-  const auto config = find_config(shape, operation);
-  if (!config) return false;
+  const auto parts = find_parts(shape, operation);
+  if (!parts) return false;
   const auto* base = static_cast<const unsigned char*>(operation);
-  r.inputs = static_cast<std::size_t>(at<std::int32_t>(base, *config + 4));
-  r.outputs = static_cast<std::size_t>(at<std::int32_t>(base, *config + 8));
-  const std::size_t reduced = *config + kConfigBytes;
-  const std::size_t kept = reduced + calculator_bytes(1);
-  if (!read_calculator(base + reduced, 1, r.reduced) || !read_calculator(base + kept, 2, r.kept)) return false;
-  const std::size_t pointers = (kept + calculator_bytes(2) + 7) / 8 * 8;
+  r.inputs = static_cast<std::size_t>(at<std::int32_t>(base, parts->config + 4));
+  r.outputs = static_cast<std::size_t>(at<std::int32_t>(base, parts->config + 8));
+  const bool has_sizes =
+      read_calculator(base + parts->reduced, 1, r.reduced) && read_calculator(base + parts->kept, 2, r.kept);
+  if (!has_sizes) return false;
+  const std::size_t pointers = parts->pointers;
   r.source = at<const unsigned char*>(base, pointers);
   r.destination[0] = at<unsigned char*>(base, pointers + 8);
   r.destination[1] = at<unsigned char*>(base, pointers + 16);
   for (std::size_t i = 0; i < 3; ++i) r.buffers[i] = at<const void*>(base, pointers + 24 + 8 * i);
   const bool accumulates = base[pointers + 56] != 0;
   const bool is_final = base[pointers + 57] != 0;
-  r.is_whole = !accumulates && is_final && at<std::int32_t>(base, pointers + 60) == 1;
+  r.is_whole = !accumulates && is_final && at<std::int32_t>(base, parts->results) == 1;
   if (rule.reducer == Reducer::Mean) r.factor = load(rule.factor, base).as_real();  // MeanOps begins with it
   return is_device_pointer(r.source) && is_device_pointer(r.destination[0]) && r.reduced.elements() == r.inputs &&
          r.kept.elements() == r.outputs;
@@ -192,6 +211,17 @@ bool apply_reduction(const ReductionRule& rule, const LaunchShape& shape, const 
   return true;
 }
 
+std::vector<const void*> reduction_results(const LaunchShape& shape, const void* operation) {
+  const auto parts = find_parts(shape, operation);
+  if (!parts) return {};
+  const std::size_t first = parts->pointers + sizeof(void*);  // behind the source
+  std::vector<const void*> results{at<const void*>(operation, first)};
+  if (at<std::int32_t>(operation, parts->results) > 1) {
+    results.push_back(at<const void*>(operation, first + sizeof(void*)));
+  }
+  return results;
+}
+
 std::optional<ConcatenationRule> parse_concatenation(std::string_view name) {
   if (name.find("::CatArrayBatchedCopy") == std::string_view::npos) return {};
   const auto arguments = template_arguments(name);
@@ -308,7 +338,8 @@ bool apply_concatenation(const ConcatenationRule& rule, const LaunchShape& shape
   std::size_t pieces = 0;
   for (std::size_t i = 0; i < inputs; ++i) {
     if (of.elements(i) == 0) continue;
-    if (!is_device_pointer(of.source(i))) return false;
+    const bool fits = of.elements(i) <= kDeviceSpanBytes / rule.element_bytes;
+    if (!fits || !is_device_pointer(of.source(i))) return false;
     pieces += of.is_one_piece(i) ? 1 : of.units(i) / of.run_units(i);
   }
   if (pieces > kMostElements) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "shim/kernels/kernel_structures.h"
 #include "shim/values/scalars.h"
@@ -28,6 +29,8 @@ struct ReductionRule {
 std::optional<ReductionRule> parse_reduction(std::string_view name);
 // False: the structure is not what the name promises.
 bool apply_reduction(const ReductionRule& rule, const LaunchShape& shape, const void* operation) noexcept;
+// Where a ReduceOp writes, on the device or in pinned memory. None: the structure is no such one.
+std::vector<const void*> reduction_results(const LaunchShape& shape, const void* operation);
 
 inline constexpr std::size_t kMostCatDimensions = 4;
 

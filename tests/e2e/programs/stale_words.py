@@ -69,7 +69,15 @@ def capsule(pinned: torch.Tensor) -> torch.Tensor:
     return torch.from_dlpack(new(ctypes.addressof(described), b"dltensor", None))
 
 
-VIEWS = {"stale": None, "interface": interface, "capsule": capsule}
+def storage(pinned: torch.Tensor) -> torch.Tensor:
+    """As an extension may make it: without a word to PyTorch of whose memory it is."""
+    own = torch._C._construct_storage_from_data_pointer(
+        pinned.data_ptr(), torch.device("cuda", 0), pinned.numel() * pinned.element_size()
+    )
+    return torch.empty(0, device="cuda").set_(own, 0, pinned.shape)
+
+
+VIEWS = {"stale": None, "interface": interface, "capsule": capsule, "storage": storage}
 
 
 def main() -> None:
