@@ -28,6 +28,7 @@ from .counting import count_work, counts_work, find_objects_of_tensors
 from .elastic_agents import ELASTIC_AGENT, tell_of_restarts
 from .execution_traces import ExecutionTrace
 from .expert_load import ExpertLoad
+from .graph_pictures import GRAPHS, write_pictures
 from .grouped_products import GroupedProducts
 from .host_tensors import HostTensors
 from .loader_time import LoaderTimes
@@ -122,6 +123,7 @@ def _hook(shim: ctypes.CDLL) -> _Runtime:
     after_import(CONFIG, compile_in_place)
     after_import(WORKERS, lock_in_workers)
     after_import(GRAPH_COMPILER, functools.partial(compile_untuned, shim))
+    after_import(GRAPHS, functools.partial(write_pictures, shim))
     after_import("mpi4py.MPI", refuse_alone)
     after_import(ELASTIC_AGENT, tell_of_restarts)
     for name, action in {

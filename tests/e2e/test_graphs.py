@@ -55,6 +55,29 @@ def test_an_illegal_call_spoils_the_capture(phantora: Phantora) -> None:
     assert "after it [2.0, 2.0]" in run.output
 
 
+PICTURE = """
+import torch
+graph = torch.cuda.CUDAGraph()
+graph.enable_debug_mode()
+ones = torch.ones(8, device="cuda")
+with torch.cuda.graph(graph):
+    ones + 1
+graph.debug_dump("graph.dot")
+print(open("graph.dot").read())
+"""
+
+
+@pytest.mark.parametrize("options", [["--ranks", "1"], ["--gpus", "1"]])
+def test_a_picture_of_a_graph(phantora: Phantora, options: list[str]) -> None:
+    """debug_dump, for which PyTorch asks a library that brings a CUDA runtime: it ended runs."""
+    program = phantora.directory / "picture.py"
+    program.write_text(PICTURE)
+    run = phantora.run(options, [program])
+    assert run.exit_code == 0, run.errors
+    assert "digraph" in run.output
+    assert run.summary["trust"]["calls"]["unsupported"] == 0
+
+
 FREED = """
 import torch
 ones = torch.ones(1 << 20, device="cuda")
