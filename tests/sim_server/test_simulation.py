@@ -17,12 +17,12 @@ from played_ranks import FLOAT, GEMM, Script, make_settings, play, training, who
 from sim_server.collectives import Communication
 from sim_server.collectives.tuning import comm_init_ns
 from sim_server.errors import Deadlock, RankFailed, UnsupportedCall
-from sim_server.kernels import KernelTimer
 from sim_server.log.history import KERNEL_SPAN
 from sim_server.records import NcclOpKind, RecordKind, WaitFlags, WaitKind
 from sim_server.records.operations import Operation
 from sim_server.settings import Settings
 from sim_server.simulation import Simulation
+from sim_server.timings import model_timer
 
 ENDED = "missing: has ended with exit status 0"
 
@@ -44,7 +44,7 @@ def duration_alone_ns(operation: Operation, settings: Settings) -> int:
 
 def test_a_rank_waits_for_its_kernel() -> None:
     """The answer's time is the launch plus what the timer says of the signature."""
-    (duration_ns,) = {KernelTimer(make_settings(1).gpu).time(GEMM | {"k": 1024}).duration_ns}
+    duration_ns = model_timer(make_settings(1)).time(GEMM | {"k": 1024}).duration_ns
     _, (reply,) = play([Script().gemm(gap=500).synchronise(gap=20)])
     assert reply.time_ns == 500 + duration_ns
 
@@ -484,7 +484,7 @@ def product_beside_collective_ns(
     second = Script().join(9, 2, 1).all_reduce(0, gap=10**9)
     _, replies = play([first, second.synchronise()], settings)
     (reply,) = (one for one in replies[2:] if one.rank == 0)
-    (timing,) = {KernelTimer(settings.gpu).time(GEMM | {"k": 1 << 17})}
+    timing = model_timer(settings).time(GEMM | {"k": 1 << 17})
     assert timing.sm_demand > 0.4
     return reply.time_ns - comm_init_ns(2) - 1000, timing.duration_ns
 
