@@ -105,14 +105,6 @@ class InternalError(PhantoraError):
     exit_code = 70
 
 
-_SHARED = (
-    "Memory that host and GPU share is not simulated: take an optimizer that is not paged, or "
-    "embedding tables that are not in UVM."
-)
-# What to do instead, where that is known.
-_INSTEAD = {"cudaMallocManaged": _SHARED, "cuMemAllocManaged": _SHARED}
-
-
 def unsupported_message(rank: int, call: Mapping[str, str], where: str) -> str:
     """`call`: library, symbol and detail, and what the program is answered. `where`: its line."""
     detail = f" ({call['detail']})" if call["detail"] else ""
@@ -123,7 +115,6 @@ def unsupported_message(rank: int, call: Mapping[str, str], where: str) -> str:
         f"rank {rank} called {call['symbol']} of {call['library']}{detail}, which is not modelled, "
         f"at {where}.",
         "Nothing may be guessed, so the run ends here.",
-        _INSTEAD.get(call["symbol"], ""),
         f"{advice}.",
     ]
-    return " ".join(filter(None, sentences))
+    return " ".join(sentences)

@@ -30,6 +30,7 @@ struct Kernel {
   std::optional<std::string> block_again = {};
   std::optional<std::string> block_instructions = {};
   std::optional<std::string> block_flops = {};
+  std::optional<std::int64_t> host_bytes = {};
 
   template <class Each>
   void each(Each&& one) const {
@@ -46,6 +47,7 @@ struct Kernel {
     one("block_again", block_again);
     one("block_instructions", block_instructions);
     one("block_flops", block_flops);
+    one("host_bytes", host_bytes);
   }
 };
 

@@ -108,6 +108,8 @@ enum class MemoryKind : std::uint32_t {
   Nccl = 4,
   // workspaces of other libraries
   Library = 5,
+  // the program's managed memory, while it is on the device
+  Managed = 6,
 };
 
 enum class NcclOpKind : std::uint8_t {

@@ -61,14 +61,26 @@ class KernelTimer:
     def _time_kernel(self, launch: Launch) -> Timing:
         kernel_class, rule = classify(launch)
         work = rule.estimate(launch, self._gpu)
+        duration_ns = work.duration_ns(self._gpu, launch.blocks)
+        is_sound = work.sound and not launch.host_bytes
+        if launch.host_bytes:
+            duration_ns = max(duration_ns, self._crossing_ns(min(work.bytes, launch.host_bytes)))
         return Timing(
-            duration_ns=ceil(work.duration_ns(self._gpu, launch.blocks)),
-            tier=Tier.MODELLED if work.sound else Tier.ASSUMED,
+            duration_ns=ceil(duration_ns),
+            tier=Tier.MODELLED if is_sound else Tier.ASSUMED,
             kernel_class=kernel_class,
             name=launch.name.short,
             sm_demand=launch.sm_demand(self._gpu),
             region=kernel_region(work, self._gpu),
         )
+
+    def _crossing_ns(self, moved_bytes: float) -> float:
+        """Of a kernel that reads or writes the host's memory, as a copy of pinned memory does.
+
+        How much of what it moves is there nobody tells: all, as far as there is so much.
+        """
+        floor_ns = self._gpu.execution["kernel_floor_ns"]
+        return floor_ns + moved_bytes * 1e9 / self._gpu.copies["pinned_bytes_per_s"]
 
 
 def kernel_region(work: Work, gpu: GpuProfile) -> str:

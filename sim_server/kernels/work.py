@@ -42,6 +42,8 @@ class Launch:
     block_instructions: str = ""
     block_flops: str = ""
     """What a block does, where Triton's code tells; empty: not known."""
+    host_bytes: int = 0
+    """Of managed memory that stays on the host."""
 
     @classmethod
     def from_signature(cls, signature: Kernel) -> Launch:
@@ -58,6 +60,7 @@ class Launch:
             block_again=signature.get("block_again", ""),
             block_instructions=signature.get("block_instructions", ""),
             block_flops=signature.get("block_flops", ""),
+            host_bytes=signature.get("host_bytes", 0),
         )
 
     @property

@@ -87,6 +87,8 @@ class Executor:
         """A series of launches. Raises: Refused, whatever goes wrong with the process; Broke where
         it is the signature that it goes wrong with.
         """
+        if signature.get("host_bytes"):
+            raise Refused("it uses memory of the host, and would be measured with the GPU's")
         if not self._given_up and self._process.poll() is not None:
             self._restart()  # Nobody asked it anything when it died.
         if self._given_up:

@@ -43,6 +43,7 @@ class _KernelMore(TypedDict, total=False):
     block_flops: Annotated[
         str, "likewise: of products in 16 bits, and of as many as take as long as those in others"
     ]
+    host_bytes: Annotated[int, "of managed memory that it may use and that stays on the host"]
 
 
 class Kernel(_KernelMore):

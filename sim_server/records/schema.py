@@ -126,6 +126,7 @@ class MemoryKind(_Told):
     CONTEXT = 3, "of the CUDA context"
     NCCL = 4, "buffers of NCCL"
     LIBRARY = 5, "workspaces of other libraries"
+    MANAGED = 6, "the program's managed memory, while it is on the device"
 
 
 class NcclOpKind(_Told):

@@ -247,3 +247,11 @@ def test_what_to_measure_has_to_be_said(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["profile", "--cache", str(tmp_path / "c")]) == 2
     assert "needs data files of runs, --suite, or a command" in capsys.readouterr().err
     assert not (tmp_path / "c").exists()
+
+
+def test_what_uses_the_hosts_memory_is_not_measured() -> None:
+    """The executor would give it the GPU's."""
+    with Executor(FAKE, "a test") as executor:
+        with pytest.raises(Refused, match="memory of the host"):
+            executor.measure(product(64) | {"host_bytes": 1024})
+        assert executor.restarts == 0

@@ -20,6 +20,7 @@
 #include "shim/libc/outside.h"
 #include "shim/libc/time_stamp_counter.h"
 #include "shim/python/python_frame.h"
+#include "shim/values/left_unknown.h"
 #include "shim/values/small_collectives.h"
 #include "shim/values/values.h"
 
@@ -169,6 +170,7 @@ PH_EXPORT void ph_exit(std::int64_t status) noexcept {
     // Others see the end of a process: its connections end, its locks are free.
     const ph::Act end(ph::kEveryone);
   }
+  ph::tell_unknown();
   emit_call_counts();
   ph::emit_unsupported_counts();
   ph::emit_host_time();

@@ -15,6 +15,7 @@ enum class Status : int {
   Success = 0,
   InvalidValue = 1,
   OutOfMemory = 2,
+  InvalidDevice = 101,
   OperatingSystem = 304,
   InvalidHandle = 400,
   NotReady = 600,

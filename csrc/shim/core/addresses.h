@@ -28,4 +28,7 @@ inline constexpr std::uintptr_t kAvoidedBytes = 0x1'4000'0000;  // 5 GiB
 // Behind the devices: addresses that the program reserves itself, through the driver's virtual memory calls.
 inline constexpr std::uintptr_t kFirstReservable = kFirstDeviceAddress + kMaxDevices * kDeviceSpanBytes + kAvoidedBytes;
 
+// Managed memory, which is the host's, lies from here on if there is room: behind all that, before executables.
+inline constexpr std::uintptr_t kFirstManaged = kEndOfReservable + 0x100'0000'0000;
+
 }  // namespace ph

@@ -24,7 +24,7 @@ enum class Access : std::uint8_t { None, Read, ReadWrite };
 struct Allocation {
   std::uintptr_t base;
   std::size_t bytes;
-  int device;  // -1 for pinned host memory
+  int device;  // -1 for pinned and managed memory, which is the host's
   MemoryKind kind;
   bool mapped = false;  // by the program itself, through the driver's virtual memory calls
   Access access = Access::ReadWrite;  // of the device that may do most
@@ -38,6 +38,9 @@ PH_EXPORT void* allocate_pinned(std::size_t bytes, const void* caller = nullptr)
 PH_EXPORT bool free_pinned(void* pointer) noexcept;
 PH_EXPORT bool register_pinned(void* pointer, std::size_t bytes) noexcept;
 PH_EXPORT bool unregister_pinned(void* pointer) noexcept;
+// Managed memory is pinned memory to whoever reads or writes it (memory/managed.h has where its pages are).
+bool add_managed(void* pointer, std::size_t bytes) noexcept;
+bool remove_managed(void* pointer) noexcept;
 // The allocation that holds `pointer`; false for ordinary host memory.
 PH_EXPORT bool find_allocation(const void* pointer, Allocation& out) noexcept;
 PH_EXPORT bool is_device_pointer(const void* pointer) noexcept;  // a range check, for hot paths
@@ -49,6 +52,7 @@ struct DeviceAddresses {
 PH_EXPORT DeviceAddresses device_addresses() noexcept;
 PH_EXPORT bool is_in_use(std::uintptr_t begin, std::size_t bytes) noexcept;  // whether some allocation lies there
 PH_EXPORT bool any_pinned() noexcept;  // or was
+PH_EXPORT bool any_managed() noexcept;  // likewise
 // False: no pinned host memory is there. A range check too.
 PH_EXPORT bool may_be_pinned(const void* pointer) noexcept;
 // Whether only tensors of the host lie there: no kernel of PyTorch's is given such memory.

@@ -1,6 +1,7 @@
 // Allocation, copies, fills and facts about pointers.
 #include "shim/cuda/driver.h"
 #include "shim/graph/graph_nodes.h"
+#include "shim/memory/managed.h"
 #include "shim/streams/copies.h"
 #include "shim/waiting/host_waits.h"
 
@@ -89,9 +90,13 @@ PH_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr* address, size_t* pitch, size_
 PH_EXPORT CUresult cuMemFree_v2(CUdeviceptr address) noexcept {
   PH_CALL(cuMemFree_v2, HostCost::Alloc);
   if (!address) return CUDA_SUCCESS;
+  PH_CHECK_CAPTURE(check_unsafe_call());
+  if (is_managed(to_pointer(address))) {
+    wait_device(current_device());
+    return free_managed(to_pointer(address)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  }
   Allocation allocation;
   if (!find_allocation(to_pointer(address), allocation) || allocation.device < 0) return CUDA_ERROR_INVALID_VALUE;
-  PH_CHECK_CAPTURE(check_unsafe_call());
   wait_device(allocation.device);
   if (free_graph_memory(to_pointer(address))) return CUDA_SUCCESS;
   return free_device(to_pointer(address)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;

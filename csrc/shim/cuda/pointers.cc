@@ -1,6 +1,7 @@
 // Attributes of pointers.
 #include "shim/cuda/driver.h"
 #include "shim/cuda/virtual_memory.h"
+#include "shim/memory/managed.h"
 
 using namespace ph;
 using namespace ph::driver;
@@ -25,6 +26,13 @@ bool is_range(CUpointer_attribute which) noexcept {
 
 CUresult attribute(void* data, CUpointer_attribute which, CUdeviceptr address, const Allocation& of) noexcept {
   const bool on_host = of.device < 0;
+  if (of.kind == MemoryKind::Managed) {  // it is the device's by its type (assumed), and the host's by its addresses
+    const int owner = managed_facts(to_pointer(address), 1).owner;
+    if (which == CU_POINTER_ATTRIBUTE_CONTEXT) return give(data, primary_context(owner));
+    if (which == CU_POINTER_ATTRIBUTE_MEMORY_TYPE) return give(data, static_cast<unsigned>(CU_MEMORYTYPE_DEVICE));
+    if (which == CU_POINTER_ATTRIBUTE_IS_MANAGED) return give(data, 1u);
+    if (which == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) return give(data, owner);
+  }
   switch (which) {
     case CU_POINTER_ATTRIBUTE_CONTEXT: return give(data, primary_context(on_host ? current_device() : of.device));
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:

@@ -3,6 +3,7 @@
 
 #include "shim/core/config.h"
 #include "shim/graph/graph_nodes.h"
+#include "shim/memory/managed.h"
 #include "shim/streams/copies.h"
 #include "shim/waiting/host_waits.h"
 
@@ -117,6 +118,10 @@ PH_EXPORT cudaError_t cudaFree(void* pointer) noexcept {
   choose_context(current_device());  // cudaFree(nullptr) is the customary way to make the context
   if (pointer == nullptr) return cudaSuccess;
   PH_CHECK_CAPTURE(check_unsafe_call());
+  if (is_managed(pointer)) {
+    wait_device(current_device());
+    return free_managed(pointer) ? cudaSuccess : returned(cudaErrorInvalidValue);
+  }
   Allocation allocation;
   if (!find_allocation(pointer, allocation) || allocation.device < 0) return returned(cudaErrorInvalidValue);
   wait_device(allocation.device);  // cudaFree waits for the device. Source: as streams/copies.h
@@ -189,6 +194,10 @@ PH_EXPORT cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes
   attributes->device = on_host ? current_device() : allocation.device;
   attributes->devicePointer = const_cast<void*>(pointer);
   if (!on_host) attributes->hostPointer = nullptr;
+  if (allocation.kind == MemoryKind::Managed) {
+    attributes->type = cudaMemoryTypeManaged;
+    attributes->device = managed_facts(pointer, 1).owner;
+  }
   return cudaSuccess;
 }
 

@@ -262,7 +262,7 @@ PH_EXPORT cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDe
   if (!stream.valid) return CUDNN_STATUS_EXECUTION_FAILED;
 
   record(*plan, *pack, stream);
-  if (any_known()) forget_outputs(plan->work, *pack);
+  if (any_known() || any_pinned()) forget_outputs(plan->work, *pack);
   return CUDNN_STATUS_SUCCESS;
 }
 

@@ -33,6 +33,7 @@ struct Reached {
   std::vector<const void*> pointers;  // to pointers that are written through
   std::vector<const void*> pinned;  // host memory that is written through
   std::vector<const void*> pinned_read;
+  std::vector<const void*> host_inputs;  // of an elementwise kernel
   std::vector<std::uint32_t> halves;  // words of which two may be an address
   bool joins_halves = false;
 
@@ -44,6 +45,7 @@ struct Reached {
     pointers.clear();
     pinned.clear();
     pinned_read.clear();
+    host_inputs.clear();
     halves.clear();
   }
 };
@@ -132,8 +134,9 @@ void add_pointer(const void* pointer, std::vector<const void*>& device, std::vec
 void add_operands(const Parameter& parameter, const void* argument, Reached& reached) {
   for (std::uint16_t i = 0; i < parameter.count; ++i) {
     const void* operand = pointer_at(argument, parameter.offset + sizeof(void*) * i);
-    if (i >= parameter.outputs) reached.inputs.push_back(extent_of(operand));
-    else add_pointer(operand, reached.written, reached.pinned);
+    if (i < parameter.outputs) add_pointer(operand, reached.written, reached.pinned);
+    else if (may_be_managed(operand)) reached.host_inputs.push_back(operand);
+    else reached.inputs.push_back(extent_of(operand));
   }
   reached.outputs = reached.written.size();
 }
@@ -159,6 +162,7 @@ void add_pair(std::uint32_t first, std::uint32_t second, Reached& reached) {
 void add_words(const void* argument, std::size_t bytes, Reached& reached) {
   std::uint32_t last = 0;
   visit_words(argument, bytes, [&](const void* word) {
+    if (may_be_managed(word)) reached.pinned.push_back(word);
     if (!reached.joins_halves) {
       if (is_device_pointer(word)) add_word(word, reached);
       return;
@@ -242,16 +246,34 @@ void add_unknown(void* const* arguments, Reached& reached) {
   for (const void* argument : all) add_words(argument, most_bytes(argument, all), reached);
 }
 
-}  // namespace
-
-void forget_arguments(const ReachPlan& plan, const LaunchShape& shape, void* const* arguments,
-                      const LaunchForm& form) noexcept {
+// Good until the thread's next call.
+Reached& look_through(const ReachPlan& plan, const LaunchShape& shape, void* const* arguments, const LaunchForm& form) {
   static thread_local Reached reached;
   reached.clear();
   reached.joins_halves = !plan.is_pytorchs;
   if (form.packed != nullptr) add_sized(form.packed, form.packed_bytes, false, reached);
   else if (arguments != nullptr && plan.is_complete) add_parameters(plan, shape, arguments, reached);
   else if (arguments != nullptr) add_unknown(arguments, reached);
+  return reached;
+}
+
+}  // namespace
+
+std::vector<ManagedOperand> managed_arguments(const ReachPlan& plan, const LaunchShape& shape, void* const* arguments,
+                                              const LaunchForm& form) noexcept {
+  const Reached& reached = look_through(plan, shape, arguments, form);
+  std::vector<ManagedOperand> operands;
+  for (const auto* pointers : {&reached.pinned, &reached.pinned_read, &reached.host_inputs}) {
+    for (const void* pointer : *pointers) {
+      if (may_be_managed(pointer)) operands.push_back({pointer, SIZE_MAX});
+    }
+  }
+  return operands;
+}
+
+void forget_arguments(const ReachPlan& plan, const LaunchShape& shape, void* const* arguments,
+                      const LaunchForm& form) noexcept {
+  Reached& reached = look_through(plan, shape, arguments, form);
   join_halves(reached);
   // What else a functor has is a number that the kernel may write.
   if (plan.is_pytorchs && reached.outputs != 0 && reached.outputs < reached.written.size()) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <mutex>
 #include <string>
@@ -31,11 +32,12 @@ constexpr std::size_t kMaxValues = 32;
 struct LaunchKey {
   LaunchShape shape;
   std::uint32_t values;
+  std::size_t host_bytes;
   std::array<std::int64_t, kMaxValues> value;
 
   bool operator==(const LaunchKey& other) const noexcept {
     return std::memcmp(&shape, &other.shape, sizeof shape) == 0 && values == other.values &&
-           std::equal(value.begin(), value.begin() + values, other.value.begin());
+           host_bytes == other.host_bytes && std::equal(value.begin(), value.begin() + values, other.value.begin());
   }
 };
 
@@ -46,7 +48,7 @@ std::uint64_t mixed(std::uint64_t hash, std::uint64_t word) noexcept {
 
 struct LaunchHash {
   std::size_t operator()(const LaunchKey& key) const noexcept {
-    std::uint64_t hash = key.shape.shared_bytes;
+    std::uint64_t hash = mixed(key.shape.shared_bytes, key.host_bytes);
     for (int i = 0; i < 3; ++i) hash = mixed(hash, std::uint64_t{key.shape.grid[i]} << 32 | key.shape.block[i]);
     for (std::uint32_t i = 0; i < key.values; ++i) hash = mixed(hash, static_cast<std::uint64_t>(key.value[i]));
     return hash;
@@ -77,9 +79,10 @@ bool names_grouped_product(std::string_view name) noexcept {
   return name.find("GroupProblemShape") != std::string_view::npos;
 }
 
-std::string launch_text(const KernelFunction& function, const LaunchShape& shape,
-                        std::span<const std::int64_t> values) {
+std::string launch_text(const KernelFunction& function, const LaunchShape& shape, std::span<const std::int64_t> values,
+                        std::size_t host_bytes) {
   payloads::Kernel told = describe_launch(function.name, shape, function.plan, values);
+  if (host_bytes != 0) told.host_bytes = static_cast<std::int64_t>(host_bytes);
   if (function.code.module_hash != 0) {
     told.module = hash_text(function.code.module_hash);
     if (function.code.thread_bytes != 0) told.thread_bytes = function.code.thread_bytes;
@@ -98,11 +101,12 @@ void keep(const KernelFunction& function, std::string_view signature, void** arg
   keep_launch(signature, function.code, function.plan.parameters, form, arguments);
 }
 
-std::uint32_t signature_of(KernelFunction& function, const LaunchShape& shape, void** arguments,
-                           const LaunchForm& form) {
+std::uint32_t signature_of(KernelFunction& function, const LaunchShape& shape, void** arguments, const LaunchForm& form,
+                           std::size_t host_bytes) {
   if (function.is_grouped_product && stated_product != 0) return stated_product;
   LaunchKey key;
   key.shape = shape;
+  key.host_bytes = host_bytes;
   key.values = arguments == nullptr ? 0
                                     : static_cast<std::uint32_t>(read_scalars(function.plan, shape, arguments,
                                                                               key.value.data(), key.value.size()));
@@ -112,7 +116,7 @@ std::uint32_t signature_of(KernelFunction& function, const LaunchShape& shape, v
   const std::lock_guard lock(function.mutex);
   std::uint32_t& signature = function.signatures[key];
   if (signature == 0) {
-    const std::string text = launch_text(function, shape, {key.value.data(), key.values});
+    const std::string text = launch_text(function, shape, {key.value.data(), key.values}, host_bytes);
     keep(function, text, arguments, form);
     signature = intern_signature(text);
   }
@@ -154,6 +158,23 @@ const ReachPlan& reach_of(KernelFunction& function) {
   return function.reach;
 }
 
+// So that launches of slices have few signatures: to three binary digits, upwards.
+std::size_t rounded(std::size_t bytes) noexcept {
+  const std::size_t step = std::bit_floor(bytes) / 4;
+  return step == 0 ? bytes : (bytes + step - 1) / step * step;
+}
+
+// Brings managed memory to the device. Returns how much of it is used where it is, on the host. A capture's launches find it
+// as the capture does: nothing is moved for them (docs/decisions/managed-memory.md).
+std::size_t use_memory(KernelFunction& function, const LaunchShape& shape, void* const* arguments, StreamRef stream,
+                       const LaunchForm& form) {
+  if (!any_managed() || call_is_captured()) return 0;
+  const auto operands = managed_arguments(reach_of(function), shape, arguments, form);
+  if (operands.empty()) return 0;
+  ensure_context(stream.device);
+  return rounded(use_managed(operands, stream));
+}
+
 }  // namespace
 
 KernelFunction* make_kernel_function(const char* name, KernelCode code) {
@@ -179,7 +200,8 @@ const char* kernel_name(const KernelFunction& function) noexcept { return functi
 
 void launch_kernel(KernelFunction& function, const LaunchShape& shape, void** arguments, StreamRef stream,
                    const LaunchForm& form) noexcept {
-  const std::uint32_t signature = signature_of(function, shape, arguments, form);
+  const std::size_t host_bytes = use_memory(function, shape, arguments, stream, form);
+  const std::uint32_t signature = signature_of(function, shape, arguments, form, host_bytes);
   charge_launch(signature);
   enter_queue(stream);
   Record record{};

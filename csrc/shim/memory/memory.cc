@@ -23,6 +23,7 @@
 #include "shim/libc/framework.h"
 #include "shim/memory/first_use.h"
 #include "shim/memory/free_ranges.h"
+#include "shim/memory/managed.h"
 #include "shim/values/pytorch.h"
 #include "shim/values/values.h"
 
@@ -159,10 +160,38 @@ bool is_in_use(int device) noexcept {
   return accounts[device].has_context;
 }
 
+// False: something begins there. Either kind is announced as the host's.
+bool add_host_memory(void* pointer, std::size_t bytes, MemoryKind kind) noexcept {
+  const auto base = reinterpret_cast<std::uintptr_t>(pointer);
+  {
+    const std::lock_guard lock(mutex);
+    if (!allocations.try_emplace(base, Allocation{base, bytes, -1, kind}).second) return false;
+    pinned_begin = std::min(pinned_begin.load(), base);
+    pinned_end = std::max(pinned_end.load(), base + bytes);
+  }
+  record_memory(RecordKind::Alloc, MemoryKind::PinnedHost, 0, bytes, base, 0);
+  return true;
+}
+
+bool remove_host_memory(void* pointer, MemoryKind kind) noexcept {
+  const auto base = reinterpret_cast<std::uintptr_t>(pointer);
+  std::size_t bytes = 0;
+  {
+    const std::lock_guard lock(mutex);
+    const auto entry = allocations.find(base);
+    if (entry == allocations.end() || entry->second.device >= 0 || entry->second.kind != kind) return false;
+    bytes = entry->second.bytes;
+    allocations.erase(entry);
+  }
+  record_memory(RecordKind::Free, MemoryKind::PinnedHost, 0, bytes, base, 0);
+  return true;
+}
+
 }  // namespace
 
 void* allocate_device(int device, std::size_t bytes) noexcept {
   ensure_context(device);
+  make_room(device, bytes < capacity_bytes() ? charged_bytes(bytes) : bytes);
   std::unique_lock lock(mutex);
   DeviceAccount& account = accounts[device];
   const std::size_t free_bytes = capacity_bytes() - account.used_bytes;
@@ -221,30 +250,14 @@ bool free_pinned(void* pointer) noexcept {
 }
 
 bool register_pinned(void* pointer, std::size_t bytes) noexcept {
-  const auto base = reinterpret_cast<std::uintptr_t>(pointer);
-  {
-    const std::lock_guard lock(mutex);
-    if (!allocations.try_emplace(base, Allocation{base, bytes, -1, MemoryKind::PinnedHost}).second) return false;
-    pinned_begin = std::min(pinned_begin.load(), base);
-    pinned_end = std::max(pinned_end.load(), base + bytes);
-  }
-  record_memory(RecordKind::Alloc, MemoryKind::PinnedHost, 0, bytes, base, 0);
-  return true;
+  return add_host_memory(pointer, bytes, MemoryKind::PinnedHost);
 }
+bool unregister_pinned(void* pointer) noexcept { return remove_host_memory(pointer, MemoryKind::PinnedHost); }
 
-bool unregister_pinned(void* pointer) noexcept {
-  const auto base = reinterpret_cast<std::uintptr_t>(pointer);
-  std::size_t bytes = 0;
-  {
-    const std::lock_guard lock(mutex);
-    const auto entry = allocations.find(base);
-    if (entry == allocations.end() || entry->second.device >= 0) return false;
-    bytes = entry->second.bytes;
-    allocations.erase(entry);
-  }
-  record_memory(RecordKind::Free, MemoryKind::PinnedHost, 0, bytes, base, 0);
-  return true;
+bool add_managed(void* pointer, std::size_t bytes) noexcept {
+  return add_host_memory(pointer, bytes, MemoryKind::Managed);
 }
+bool remove_managed(void* pointer) noexcept { return remove_host_memory(pointer, MemoryKind::Managed); }
 
 bool find_allocation(const void* pointer, Allocation& out) noexcept {
   const std::lock_guard lock(mutex);
@@ -296,6 +309,7 @@ bool may_be_pinned(const void* pointer) noexcept {
 }
 
 bool take_memory(int device, std::size_t bytes, MemoryKind kind) noexcept {
+  if (kind != MemoryKind::Managed) make_room(device, bytes);
   std::unique_lock lock(mutex);
   DeviceAccount& account = accounts[device];
   if (bytes > capacity_bytes() - account.used_bytes) {
@@ -395,6 +409,7 @@ void release_context(int device) noexcept {
     accounts[device].has_context = accounts[device].is_chosen = false;
   }
   for (void* pointer : pointers) free_device(pointer);
+  leave_device(device);
   give_memory(device, context_bytes(), MemoryKind::Context);
 }
 

@@ -7,6 +7,7 @@
 #include "shim/channel/rank.h"
 #include "shim/core/device.h"
 #include "shim/graph/capture.h"
+#include "shim/memory/managed.h"
 #include "shim/values/values.h"
 #include "shim/waiting/host_waits.h"
 
@@ -41,6 +42,13 @@ struct Plan {
   bool waits;
 };
 
+// What device a pointer's memory is on now; kHostPlace: on none.
+int device_of(const void* pointer) noexcept {
+  Allocation allocation;
+  if (!is_device_pointer(pointer)) return managed_place(pointer);
+  return find_allocation(pointer, allocation) ? allocation.device : 0;
+}
+
 Plan plan(const void* destination, const void* source, std::size_t bytes, bool synchronous) noexcept {
   const CopyKind kind = copy_kind(destination, source);
   const bool pageable = (kind == CopyKind::HostToDevice && is_pageable(source)) ||
@@ -59,6 +67,14 @@ std::size_t rows_bytes(std::size_t pitch, std::size_t width, std::size_t height)
   const bool is_more =
       __builtin_mul_overflow(height - 1, pitch, &bytes) || __builtin_add_overflow(bytes, width, &bytes);
   return is_more ? SIZE_MAX : bytes;
+}
+
+// Managed memory comes to the device that fills it, unless it is to stay.
+bool fills_host(void* destination, std::size_t bytes, StreamRef stream) noexcept {
+  if (!may_be_managed(destination) || call_is_captured()) return false;
+  ensure_context(stream.device);
+  const ManagedOperand operand{destination, bytes};
+  return use_managed({&operand, 1}, stream) != 0;
 }
 
 bool is_empty(const Rows& rows) noexcept { return rows.width == 0 || rows.height == 0 || rows.depth == 0; }
@@ -84,16 +100,10 @@ bool can_fill_rows(const void* destination, std::size_t element_bytes, const Row
 }
 
 CopyKind copy_kind(const void* destination, const void* source) noexcept {
-  const bool to_device = is_device_pointer(destination);
-  const bool from_device = is_device_pointer(source);
-  if (to_device && from_device) {
-    Allocation to;
-    Allocation from;
-    const bool peer = find_allocation(destination, to) && find_allocation(source, from) && to.device != from.device;
-    return peer ? CopyKind::PeerToPeer : CopyKind::DeviceToDevice;
-  }
-  if (to_device) return CopyKind::HostToDevice;
-  return from_device ? CopyKind::DeviceToHost : CopyKind::HostToHost;
+  const int to = device_of(destination), from = device_of(source);
+  if (to >= 0 && from >= 0) return to == from ? CopyKind::DeviceToDevice : CopyKind::PeerToPeer;
+  if (to >= 0) return CopyKind::HostToDevice;
+  return from >= 0 ? CopyKind::DeviceToHost : CopyKind::HostToHost;
 }
 
 void copy_async(void* destination, const void* source, std::size_t bytes, StreamRef stream) noexcept {
@@ -124,13 +134,18 @@ void fill_async(void* destination, unsigned value, std::size_t element_bytes, st
 void fill_rows(void* destination, unsigned value, std::size_t element_bytes, const Rows& rows,
                StreamRef stream) noexcept {
   if (is_empty(rows)) return;
-  enter_queue(stream);
-  Record record{};
-  record.kind = RecordKind::Fill;
-  record.device = stream.device;
-  record.stream = stream.id;
-  record.arg[FillArg::Bytes] = element_bytes * rows.width * rows.height * rows.depth;
-  emit(record);
+  const std::size_t bytes = element_bytes * rows.width * rows.height * rows.depth;
+  if (fills_host(destination, bytes, stream)) {
+    record_copy(CopyKind::DeviceToHost, false, bytes, stream);  // as fast as that
+  } else {
+    enter_queue(stream);
+    Record record{};
+    record.kind = RecordKind::Fill;
+    record.device = stream.device;
+    record.stream = stream.id;
+    record.arg[FillArg::Bytes] = bytes;
+    emit(record);
+  }
   for (std::size_t plane = 0; plane < rows.depth; ++plane) {
     for (std::size_t row = 0; row < rows.height; ++row) {
       char* begin = static_cast<char*>(destination) + plane * rows.plane_pitch + row * rows.pitch;

@@ -1,6 +1,7 @@
 // What a launch or a library call may have written is no longer known.
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "shim/graph/capture.h"
 #include "shim/values/extents.h"
 #include "shim/values/kept_addresses.h"
+#include "shim/values/left_unknown.h"
 #include "shim/values/packed_addresses.h"
 #include "shim/values/value_queue.h"
 #include "shim/values/values.h"
@@ -87,6 +89,11 @@ void forget(Extents written, const Extents& read, bool keeps) noexcept {
 
 // A captured call's blocks are those of now: the program may have given them back when the graph is launched.
 void forget_reached(std::span<const void* const> written, std::span<const void* const> read, bool keeps) noexcept {
+  if (any_pinned()) {
+    std::vector<const void*> on_host;  // what a library writes may lie there
+    std::copy_if(written.begin(), written.end(), std::back_inserter(on_host), may_be_pinned);
+    forget_pinned(on_host, {});
+  }
   if (!any_known() && !keeps) return;
   Extents to = extents_of(written);
   Extents from = extents_of(read);
@@ -112,10 +119,12 @@ void forget_pinned(std::span<const void* const> written, std::span<const void* c
     Allocation allocation;
     if (!find_allocation(pointer, allocation) || allocation.device >= 0) return;
     const std::size_t bytes = allocation.base + allocation.bytes - reinterpret_cast<std::uintptr_t>(pointer);
-    const auto words = read_own_memory(pointer, std::min(bytes, kMostPinnedBytes));
+    const auto words = read_own_memory(pointer, known_before(pointer, std::min(bytes, kMostPinnedBytes)));
     each_packed_pointer(reinterpret_cast<const char*>(words.data()), words.size(),
                         [&reached](const void* inner) { reached.push_back(inner); });
-    if (writes) written_bytes = std::max(written_bytes, bytes);
+    if (!writes) return;
+    if (allocation.kind == MemoryKind::Managed) return leave_unknown(pointer, bytes);
+    written_bytes = std::max(written_bytes, bytes);
   };
   for (const void* pointer : written) look_into(pointer, true);
   for (const void* pointer : read) look_into(pointer, false);
@@ -124,7 +133,7 @@ void forget_pinned(std::span<const void* const> written, std::span<const void* c
 }
 
 void forget_pointed(const void* pointers, std::size_t count) noexcept {
-  if (!any_known() || pointers == nullptr || count == 0) return;
+  if ((!any_known() && !any_pinned()) || pointers == nullptr || count == 0) return;
   if (!is_device_pointer(pointers)) {
     forget_reached({static_cast<const void* const*>(pointers), count});
   } else if (call_is_captured()) {

@@ -55,6 +55,15 @@ void clear(std::uintptr_t from, std::size_t part) noexcept {
 
 }  // namespace
 
+std::size_t present_bytes(const void* pointer, std::size_t bytes) noexcept {
+  std::size_t found = 0;
+  const bool is_told = each_page(pointer, bytes, [&found](std::uintptr_t, std::size_t part, std::uint64_t entry) {
+    if ((entry & (kPresent | kSwapped)) != 0) found += part;
+    return true;
+  });
+  return is_told ? found : bytes;
+}
+
 bool is_written(const void* pointer, std::size_t bytes) noexcept {
   return each_page(pointer, bytes, [](std::uintptr_t, std::size_t, std::uint64_t entry) {
     return (entry & (kPresent | kSwapped)) != 0 && (entry & kOfFile) == 0;

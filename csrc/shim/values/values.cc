@@ -19,6 +19,7 @@
 #include "shim/values/kept_addresses.h"
 #include "shim/values/known_ranges.h"
 #include "shim/values/large_uploads.h"
+#include "shim/values/left_unknown.h"
 #include "shim/values/value_queue.h"
 
 namespace ph {
@@ -218,6 +219,12 @@ void record_synthetic(std::uint64_t bytes) noexcept {
   emit(record, true);
 }
 
+void may_be_read(const void* pointer, std::size_t bytes) noexcept {
+  Allocation allocation;
+  const bool is_managed = find_allocation(pointer, allocation) && allocation.kind == MemoryKind::Managed;
+  is_managed ? leave_unknown(pointer, bytes) : record_synthetic(bytes);
+}
+
 void promise_read(const void* values, std::size_t bytes, bool made_up) noexcept {
   const auto* first = static_cast<const unsigned char*>(values);
   promised.assign(first, first + bytes);
@@ -229,8 +236,10 @@ bool read_unknown(bool unknown) noexcept { return std::exchange(reading_unknown,
 void state_writes(bool stated) noexcept { stating_writes = stated; }
 bool writes_stated() noexcept { return stating_writes; }
 
-// Of what a graph's launch will find, anything may be.
-bool any_known() noexcept { return anything_expected.load(std::memory_order_relaxed) || call_is_captured(); }
+// Of what a graph's launch will find, anything may be; so may managed memory, which the host writes without a call.
+bool any_known() noexcept {
+  return anything_expected.load(std::memory_order_relaxed) || any_managed() || call_is_captured();
+}
 
 void expect_known(const void* pointer, std::size_t bytes) noexcept {
   if (!attached() || bytes == 0) return;
@@ -257,7 +266,7 @@ void mark_unknown(const void* pointer, std::size_t bytes) noexcept {
   const bool is_pinned = may_be_pinned(pointer);
   if (!is_pinned && !any_known()) return;
   if (call_is_captured()) return capture_values([=] { mark_unknown(pointer, bytes); });
-  if (is_pinned) return record_synthetic(bytes);
+  if (is_pinned) return may_be_read(pointer, bytes);
   forget_freed(pointer, bytes);
 }
 
@@ -318,6 +327,12 @@ void enqueue_exchange(std::function<bool()> operation, Touches touches) noexcept
 
 void enqueue_host_write(void* destination, const void* source, std::size_t bytes,
                         std::function<void()> operation) noexcept {
+  if (!call_is_captured()) end_unknown(destination, bytes);
+  queue_host_write(destination, source, bytes, std::move(operation));
+}
+
+void queue_host_write(void* destination, const void* source, std::size_t bytes,
+                      std::function<void()> operation) noexcept {
   enqueue_value(std::move(operation), {{source, bytes, false}, {destination, bytes, true}});
   const std::lock_guard lock(issue.mutex);
   issue.written_later.add(destination, bytes);

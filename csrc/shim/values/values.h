@@ -25,8 +25,9 @@ PH_EXPORT void mark_unknown(const void* pointer, std::size_t bytes) noexcept;
 // New memory that the program has not written and may never look at: reads of it are not counted.
 PH_EXPORT void mark_unwritten(const void* pointer, std::size_t bytes) noexcept;
 // What a call that nobody carries out may have written: the blocks (values/extents.h) that `written` points into, and those
-// that are pointed to out of them or out of the blocks of `read`. Null pointers and host memory are allowed. `keeps`: a
-// launch that may keep the addresses that it gets, and use those that others have kept (values/kept_addresses.h).
+// that are pointed to out of them or out of the blocks of `read`. Null pointers are allowed, and host memory: what of it is
+// pinned counts as read back. `keeps`: a launch that may keep the addresses that it gets, and use those that others have
+// kept (values/kept_addresses.h).
 PH_EXPORT void forget_reached(std::span<const void* const> written, std::span<const void* const> read = {},
                               bool keeps = false) noexcept;
 PH_EXPORT void forget_reached(std::initializer_list<const void*> written) noexcept;
@@ -69,6 +70,9 @@ PH_EXPORT void enqueue_exchange(std::function<bool()> operation, Touches touches
 // queued: another thread that drains the queue in between would take it for done.
 PH_EXPORT void enqueue_host_write(void* destination, const void* source, std::size_t bytes,
                                   std::function<void()> operation) noexcept;
+// The same of one that leaves nothing known there.
+void queue_host_write(void* destination, const void* source, std::size_t bytes,
+                      std::function<void()> operation) noexcept;
 // Until every value operation issued so far that writes host memory is done. Called before the host reads.
 // Call it after the wait for virtual time: then all peers have issued what the operations wait for.
 PH_EXPORT void drain_values() noexcept;
@@ -87,6 +91,8 @@ PH_EXPORT void promise_read(const void* values, std::size_t bytes, bool made_up)
 PH_EXPORT bool read_unknown(bool unknown) noexcept;
 // The program gets values that no rule produced; the report counts them by Python line.
 PH_EXPORT void record_synthetic(std::uint64_t bytes) noexcept;
+// Pinned or managed memory that nobody knows from now on: the host may read it without a call.
+void may_be_read(const void* pointer, std::size_t bytes) noexcept;
 // `value` repeated over `count` elements of `element_bytes` (1, 2 or 4), as the memset calls give it.
 PH_EXPORT void fill_values(void* destination, unsigned value, std::size_t element_bytes, std::size_t count) noexcept;
 

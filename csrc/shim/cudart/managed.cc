@@ -1,0 +1,91 @@
+// Managed memory: allocation, advice, prefetches, what a range is.
+#include "shim/calls/managed_calls.h"
+#include "shim/cudart/cudart.h"
+
+#undef cudaMemAdvise
+#undef cudaMemPrefetchAsync
+
+using namespace ph;
+using namespace ph::cudart;
+
+namespace {
+
+calls::Location told(cudaMemLocation location) noexcept { return {static_cast<int>(location.type), location.id}; }
+
+}  // namespace
+
+extern "C" {
+
+PH_EXPORT cudaError_t cudaMallocManaged(void** pointer, std::size_t bytes, unsigned flags) noexcept {
+  PH_CALL(cudaMallocManaged, HostCost::Alloc);
+  PH_CHECK_CAPTURE(check_unsafe_call());
+  return returned("cudaMallocManaged", calls::allocate_managed(pointer, bytes, flags));
+}
+
+#if CUDART_VERSION < 13000
+
+PH_EXPORT cudaError_t cudaMemPrefetchAsync(const void* pointer, std::size_t bytes, int device,
+                                           cudaStream_t stream) noexcept {
+  PH_CALL(cudaMemPrefetchAsync, HostCost::Copy);
+  return returned("cudaMemPrefetchAsync", calls::prefetch(pointer, bytes, calls::location_of(device), 0, stream));
+}
+
+PH_EXPORT cudaError_t cudaMemPrefetchAsync_v2(const void* pointer, std::size_t bytes, cudaMemLocation location,
+                                              unsigned flags, cudaStream_t stream) noexcept {
+  PH_CALL(cudaMemPrefetchAsync_v2, HostCost::Copy);
+  return returned("cudaMemPrefetchAsync_v2", calls::prefetch(pointer, bytes, told(location), flags, stream));
+}
+
+PH_EXPORT cudaError_t cudaMemAdvise(const void* pointer, std::size_t bytes, cudaMemoryAdvise advice,
+                                    int device) noexcept {
+  PH_CALL(cudaMemAdvise);
+  return returned("cudaMemAdvise", calls::advise(pointer, bytes, advice, calls::location_of(device)));
+}
+
+PH_EXPORT cudaError_t cudaMemAdvise_v2(const void* pointer, std::size_t bytes, cudaMemoryAdvise advice,
+                                       cudaMemLocation location) noexcept {
+  PH_CALL(cudaMemAdvise_v2);
+  return returned("cudaMemAdvise_v2", calls::advise(pointer, bytes, advice, told(location)));
+}
+
+#else
+
+PH_EXPORT cudaError_t cudaMemPrefetchAsync(const void* pointer, std::size_t bytes, cudaMemLocation location,
+                                           unsigned flags, cudaStream_t stream) noexcept {
+  PH_CALL(cudaMemPrefetchAsync, HostCost::Copy);
+  return returned("cudaMemPrefetchAsync", calls::prefetch(pointer, bytes, told(location), flags, stream));
+}
+
+PH_EXPORT cudaError_t cudaMemAdvise(const void* pointer, std::size_t bytes, cudaMemoryAdvise advice,
+                                    cudaMemLocation location) noexcept {
+  PH_CALL(cudaMemAdvise);
+  return returned("cudaMemAdvise", calls::advise(pointer, bytes, advice, told(location)));
+}
+
+#endif
+
+PH_EXPORT cudaError_t cudaMemRangeGetAttribute(void* data, std::size_t data_bytes, cudaMemRangeAttribute attribute,
+                                               const void* pointer, std::size_t bytes) noexcept {
+  PH_CALL(cudaMemRangeGetAttribute);
+  return returned("cudaMemRangeGetAttribute", calls::range_attribute(data, data_bytes, attribute, pointer, bytes));
+}
+
+PH_EXPORT cudaError_t cudaMemRangeGetAttributes(void** data, std::size_t* data_bytes, cudaMemRangeAttribute* attributes,
+                                                std::size_t count, const void* pointer, std::size_t bytes) noexcept {
+  PH_CALL(cudaMemRangeGetAttributes);
+  if (data == nullptr || data_bytes == nullptr || attributes == nullptr || count == 0)
+    return returned(cudaErrorInvalidValue);
+  for (std::size_t i = 0; i < count; ++i) {
+    const calls::Status status = calls::range_attribute(data[i], data_bytes[i], attributes[i], pointer, bytes);
+    if (status != calls::Status::Success) return returned("cudaMemRangeGetAttributes", status);
+  }
+  return cudaSuccess;
+}
+
+PH_EXPORT cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, void* pointer, std::size_t bytes,
+                                               unsigned flags) noexcept {
+  PH_CALL(cudaStreamAttachMemAsync);
+  return returned("cudaStreamAttachMemAsync", calls::attach_memory(stream, pointer, bytes, flags));
+}
+
+}  // extern "C"
