@@ -29,8 +29,9 @@ _ALIKE_SHARE = 0.02
 _ALIKE_LAUNCHES = 2
 """Intervals whose launches differ by no more do equal work: a value that is logged is a copy or two
 (assumed)."""
-_LITTLE_SHARE = 0.05
-"""Steps differ by less than that share of their launches: what is logged now and then (assumed)."""
+_LITTLE_SHARE = 0.15
+"""Steps differ by less than that share of their launches: a log or an evaluation now and then
+(assumed)."""
 _MOST_MARKS = 1 << 16
 """A watch that never finds what it waits for keeps no more of a rank."""
 

@@ -105,6 +105,18 @@ def test_the_clock_tells_several_steps_of_an_iteration_from_evaluation() -> None
     assert len(ends(timed * 8)[1]) == 24
 
 
+def test_an_evaluation_after_a_short_epoch_makes_no_iteration_of_it() -> None:
+    """A program times its epochs, each with an evaluation; rollouts of a policy do make one."""
+
+    def rule(between: int) -> Rule | None:
+        return choose(marks_of(f"Ce {'50 Ba 9 Oadam#0 ' * 7} {between} Ce ".split() * 5))
+
+    assert rule(30) == Rule("optimizer", "adam#0", 1, 0)
+    seven = rule(300)
+    assert seven is not None
+    assert seven.every == 7
+
+
 def test_what_is_logged_now_and_then_makes_no_iteration_of_several_steps() -> None:
     """A few means are read back with the clock every five steps."""
     steps = ["50", "Ba", "Oadam#0"] * 4 + ["56", "Ba", "Oadam#0", "C"]
