@@ -99,6 +99,7 @@ NOT_WITH_ADDRESS = [
 NOT_WITH_THREAD = [
     "tests/agent/test_damaged_channels.py::test_a_fault_elsewhere_is_not_ours",
     "tests/programs/test_process_exit.py::test_calls_are_told",
+    "tests/programs/test_programs.py::test_one_gpu[driver_virtual_memory]",
     "tests/programs/test_programs.py::test_program[driver_virtual_memory-12]",
     "tests/programs/test_programs.py::test_program[driver_virtual_memory-13]",
     "tests/programs/test_run_real.py::test_reports_a_line_per_program",
