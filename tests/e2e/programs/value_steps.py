@@ -12,23 +12,22 @@ from typing import Any
 import torch
 
 Step = Callable[..., Any]
-Tensor = torch.Tensor
 
 
-def square(tensor: Tensor) -> Tensor:
+def square(tensor: torch.Tensor) -> torch.Tensor:
     """A well-behaved matrix of its first elements."""
     first = tensor.flatten()[:1].double().clamp(-3, 3)
     return torch.eye(3, device=tensor.device, dtype=torch.float64) * 4 + first
 
 
-def plain(tensor: Tensor) -> Tensor:
+def plain(tensor: torch.Tensor) -> torch.Tensor:
     """Of which it is known how many elements are not zero, and what integers they are."""
     if tensor.is_complex():
         raise TypeError("converted complex numbers are not known")
     return tensor
 
 
-def matrix(tensor: Tensor) -> Tensor:
+def matrix(tensor: torch.Tensor) -> torch.Tensor:
     return plain(tensor).reshape(len(tensor), -1).double()
 
 
