@@ -99,6 +99,7 @@ NOT_WITH_ADDRESS = [
 NOT_WITH_THREAD = [
     "tests/agent/test_damaged_channels.py::test_a_fault_elsewhere_is_not_ours",
     "tests/programs/test_process_exit.py::test_calls_are_told",
+    "tests/programs/test_programs.py::test_one_gpu[driver_virtual_memory]",
     "tests/programs/test_programs.py::test_program[driver_virtual_memory-12]",
     "tests/programs/test_programs.py::test_program[driver_virtual_memory-13]",
     "tests/programs/test_run_real.py::test_reports_a_line_per_program",
@@ -287,7 +288,10 @@ def library(session: nox.Session, name: str) -> str:
 @nox.session
 @nox.parametrize("sanitizer", ["address,undefined", "thread"])
 def sanitizers(session: nox.Session, sanitizer: str) -> None:
-    """The tests of the C++ under sanitizers; the first finding fails. Wants gcc."""
+    """The tests of the C++ under sanitizers; the first finding fails. Wants gcc.
+
+    Arguments: tests to run instead, without a search for leaks. All of them take more than an hour.
+    """
     runtime = library(session, "libtsan.so" if sanitizer == "thread" else "libasan.so")
     # It fixes addresses: the thread sanitizer does not work with those of every kernel.
     fixed = subprocess.run(["setarch", "-R", "true"], check=False, capture_output=True)
@@ -318,8 +322,9 @@ def sanitizers(session: nox.Session, sanitizer: str) -> None:
     pytest = ["setarch", "-R", "pytest", "-m", "not torch"]
     left_out = NOT_WITH_THREAD if sanitizer == "thread" else NOT_WITH_ADDRESS
     skipped = [f"--deselect={test}" for test in NOT_SANITIZED + left_out]
-    session.run(*pytest, *skipped, *NATIVE_TESTS, env=environment, external=True)
-    if sanitizer != "thread":
+    tests = session.posargs or NATIVE_TESTS
+    session.run(*pytest, *skipped, *tests, env=environment, external=True)
+    if sanitizer != "thread" and not session.posargs:
         environment["ASAN_OPTIONS"] = "verify_asan_link_order=0"
         session.run(*pytest, "tests/programs/test_programs.py", env=environment, external=True)
 

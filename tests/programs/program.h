@@ -38,7 +38,7 @@ __attribute__((constructor)) static void count_calls(void) { (void)ph_exit_at_en
 /* The check that was last begun, in any thread. A program that a signal ends says where it was. */
 #define TEXT_OF(line) #line
 #define PLACE(line) __FILE__ ":" TEXT_OF(line) ": "
-static const char* volatile reached = "what comes before the first check";
+static const char* _Atomic reached = "what comes before the first check";
 
 static void say_place(int number) {
   static const char kEnd[] = " ends the program\n";

@@ -50,6 +50,7 @@ static void *work(void *unused) {
 void start(void) {
   pthread_t thread;
   pthread_create(&thread, 0, work, 0);
+  pthread_detach(thread);
 }
 int at(void) { return stage; }
 void go_on(void) { stage = 2; }
