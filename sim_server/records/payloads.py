@@ -402,9 +402,8 @@ class Caveat(TypedDict):
     what: Annotated[
         str,
         "hooks: a Python that does not load ours; watchdog: one of PyTorch's that nobody awaited "
-        "any longer; host_step: an optimizer's step on parameters in host memory; threads: several "
-        "that launch side by side; workers: a data loader's processes; loaded: batches took the "
-        "time that the user has said; tuning: of compiled graphs",
+        "longer; host_step: an optimizer's on host memory; threads: several that launch side by "
+        "side; workers: a data loader's; loaded: batches took --data-time; tuning: of graphs",
     ]
     count: Count
 

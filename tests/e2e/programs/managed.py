@@ -52,7 +52,7 @@ def milliseconds(work: Callable[[], object]) -> float:
     work()
     end.record()
     torch.cuda.synchronize()
-    return begin.elapsed_time(end)
+    return float(begin.elapsed_time(end))
 
 
 def large() -> None:
