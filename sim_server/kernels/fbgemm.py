@@ -121,7 +121,14 @@ def forward(launch: Launch, gpu: GpuProfile) -> Work:
     """*_embedding_[nobag_]codegen_forward_*kernel<weights, cache, output, ..., vectors, lanes>."""
     if found := launched_lookups(launch):
         (time,) = LookupModel(gpu).forward([_work(found)])
-        return Work(bytes=0, serial_ns=time.duration_ns, sound=found.distinct is not None)
+        # With a cache, all rows have been brought there before.
+        has_cache = len(launch.name.template) > 3 and launch.name.template[3] == "true"
+        return Work(
+            bytes=0,
+            serial_ns=time.duration_ns,
+            sound=found.distinct is not None,
+            weights_bytes=0 if has_cache else found.lookups * found.dim * found.element_bytes,
+        )
     dim = _dim(launch)
     if dim is None:
         return guessed(launch)
@@ -140,7 +147,9 @@ def backward(launch: Launch, gpu: GpuProfile) -> Work:
         named = _OPTIMIZER.search(launch.name.family)
         optimizer = named.group(1) if named and named.group(1) in STATES else "sgd"
         time = LookupModel(gpu).update(_work(found, optimizer))
-        return Work(bytes=0, serial_ns=time.duration_ns, sound=False)
+        # Each row is read and written; there are as many as lookups, if nobody knows better.
+        rows_bytes = (found.distinct or found.lookups) * found.dim * found.element_bytes
+        return Work(bytes=0, serial_ns=time.duration_ns, sound=False, weights_bytes=2 * rows_bytes)
     dim = _dim(launch)
     if dim is None:
         return guessed(launch)

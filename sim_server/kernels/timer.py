@@ -64,7 +64,8 @@ class KernelTimer:
         duration_ns = work.duration_ns(self._gpu, launch.blocks)
         is_sound = work.sound and not launch.host_bytes
         if launch.host_bytes:
-            duration_ns = max(duration_ns, self._crossing_ns(min(work.bytes, launch.host_bytes)))
+            crossing_bytes = work.crossing_bytes(self._gpu, launch.host_bytes)
+            duration_ns = max(duration_ns, self._crossing_ns(crossing_bytes))
         return Timing(
             duration_ns=ceil(duration_ns),
             tier=Tier.MODELLED if is_sound else Tier.ASSUMED,
@@ -75,10 +76,7 @@ class KernelTimer:
         )
 
     def _crossing_ns(self, moved_bytes: float) -> float:
-        """Of a kernel that reads or writes the host's memory, as a copy of pinned memory does.
-
-        How much of what it moves is there nobody tells: all, as far as there is so much.
-        """
+        """Of a kernel that reads or writes the host's memory, as a copy of pinned memory does."""
         floor_ns = self._gpu.execution["kernel_floor_ns"]
         return floor_ns + moved_bytes * 1e9 / self._gpu.copies["pinned_bytes_per_s"]
 

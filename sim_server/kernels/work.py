@@ -125,6 +125,8 @@ class Work:
     cached_bytes: float = 0.0
     cold: bool = False
     sound: bool = True
+    weights_bytes: float | None = None
+    """What is moved of memory that may be on the host; None: all that is moved may be."""
     region: str = ""
     """Within the class, what the error depends on; see `Timing`."""
 
@@ -144,6 +146,16 @@ class Work:
             waiting_ns,
         )
         return gpu.execution["kernel_floor_ns"] + self.serial_ns + busy_ns
+
+    def crossing_bytes(self, gpu: GpuProfile, host_bytes: int) -> float:
+        """What crosses the link if so much of what the kernel uses is on the host: all that it
+        moves, as far as there is so much. Of one whose bytes are not told: what the GPU's memory
+        moves in its time.
+        """
+        moved = self.weights_bytes
+        if moved is None:
+            moved = self.bytes or self.serial_ns * gpu.bandwidth_bytes_per_ns
+        return min(moved, host_bytes)
 
     def _held(self, gpu: GpuProfile) -> float:
         """The share of the bytes that the L2 cache has: the more passes by, the less of what was

@@ -35,9 +35,10 @@ def milliseconds(run: Run, words: str) -> list[float]:
 
 
 def test_known_values_are_there(run: Run) -> None:
-    """What an operator of known values leaves, the host reads without a call."""
-    assert "by an operator: [2.0, 4.0, 6.0, 8.0]" in run.output
-    assert "back on the device: [3.0, 5.0, 7.0, 9.0]" in run.output
+    """What an operator of known values leaves, and a fill, the host reads without a call."""
+    reversed_ = [4.0, 3.0, 2.0, 1.0]
+    assert f"by an operator: {reversed_} {reversed_}" in run.output
+    assert "by a fill: [0.0, 3.0, 2.0, 1.0]" in run.output
 
 
 def test_what_a_kernel_leaves_is_unknown(run: Run) -> None:
@@ -64,8 +65,7 @@ def test_what_stays_on_the_host_crosses_the_link_every_time(run: Run) -> None:
     link_ms = TENSOR_BYTES / load_gpu("h100").copies["pinned_bytes_per_s"] * 1e3
     for stays_ms in milliseconds(run, "stays"):
         assert stays_ms == pytest.approx(link_ms, rel=0.05)
-    kernels = [row for row in run.summary["trust"]["tiers"] if row == "assumed"]
-    assert kernels, run.summary["trust"]["tiers"]
+    assert run.summary["trust"]["gpu_time_share"]["assumed"] > 0
 
 
 def test_memory_counts_while_it_is_on_the_device(run: Run) -> None:

@@ -44,6 +44,27 @@ def test_little_takes_no_longer(signature: dict[str, Any]) -> None:
     assert there.duration_ns == here.duration_ns
 
 
+def test_lookups_tell_the_rows(launch: Callable[..., dict[str, Any]]) -> None:
+    """One for each lookup, unless a cache has been given them; twice in the backward pass."""
+    name = (
+        "void split_embedding_codegen_forward_unweighted_kernel<float, float, float, {}, long, "
+        "1ul, 32ul>(float const*)"
+    )
+    backward = (
+        "void split_embedding_backward_codegen_rowwise_adagrad_unweighted_kernel_warp_per_row_1"
+        "<float, float, float, long, 1, 32, false>(float const*)"
+    )
+    sizes = {"weights": 0, "lookups": 81_920, "bags": 8192, "results": 8192 * 128}
+    without, cached, trained = (
+        MODELS.time(launch(one, grid=(512, 1, 1), sizes=sizes) | {"host_bytes": 1 << 30})
+        for one in (name.format("false"), name.format("true"), backward)
+    )
+    crossing_ns = 81_920 * 512 / LINK_BYTES_PER_NS
+    assert without.duration_ns == pytest.approx(crossing_ns, rel=0.01)
+    assert trained.duration_ns == pytest.approx(2 * crossing_ns, rel=0.01)
+    assert cached.duration_ns < 0.3 * crossing_ns
+
+
 def test_measurements_with_the_gpus_memory_say_nothing(signature: dict[str, Any]) -> None:
     """Neither of the kernel itself nor of others like it."""
     entries = [Entry(H100, [measurement(signature, 1e9)])]

@@ -61,10 +61,13 @@ def large() -> None:
     on_host[:4] = [1.0, 2.0, 3.0, 4.0]
     tensor = torch.as_tensor(Floats(pointer, COUNT), device="cuda")
     assert tensor.data_ptr() == pointer.value
-    tensor[:4].mul_(2)
+    reversed_ = torch.arange(3, -1, -1, device="cuda")
+    torch.index_select(tensor[:4].clone(), 0, reversed_, out=tensor[:4])
     torch.cuda.synchronize()
-    print("by an operator:", on_host[:4])
-    print("back on the device:", (tensor[:4] + 1).tolist())
+    print("by an operator:", on_host[:4], tensor[:4].tolist())
+    call("cudaMemset", pointer, 0, ctypes.c_size_t(4))
+    torch.cuda.synchronize()
+    print("by a fill:", on_host[:4])
 
     call("cudaMemPrefetchAsync", pointer, size, HOST, 0, None)
     once = milliseconds(lambda: tensor.add_(1))  # brings the pages
