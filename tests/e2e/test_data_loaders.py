@@ -42,7 +42,7 @@ def test_steps_wait_for_their_data(
 
 def test_a_time_without_a_loader(phantora: Phantora) -> None:
     """Which the report says: the user believes that steps wait for their data."""
-    options = ["--gpus", "1", "--data-time", "20ms"]
+    options = ["--ranks", "1", "--data-time", "20ms"]
     run = phantora.run(options, [PROGRAMS / "throughput.py"])
     assert run.exit_code == 0, run.errors
     assert [one["what"] for one in run.summary["trust"]["caveats"]] == ["no_loader"]
