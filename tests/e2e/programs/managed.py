@@ -52,7 +52,8 @@ def milliseconds(work: Callable[[], object]) -> float:
     work()
     end.record()
     torch.cuda.synchronize()
-    return begin.elapsed_time(end)
+    elapsed: float = begin.elapsed_time(end)
+    return elapsed
 
 
 def large() -> None:
