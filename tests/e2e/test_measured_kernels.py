@@ -20,13 +20,15 @@ from phantora_py.profile.driver import DRIVER
 from phantora_py.profile.lock import GpuLock
 from phantora_py.profile.suite import attention, linear
 from phantora_py.profile.suite import product as suite_product
+from sim_server.cluster import load_cluster
 from sim_server.gpu import load_gpu
-from sim_server.kernels import KernelTimer
 from sim_server.processes.executor import Executor
+from sim_server.settings import Settings
 from sim_server.timing_cache import Measurement, TimingCache
+from sim_server.timings import model_timer
 
 pytestmark = pytest.mark.torch
-MODELS = KernelTimer(load_gpu("h100"))
+MODELS = model_timer(Settings(1, 1, 1, load_cluster("h100"), load_gpu("h100")))
 COMMAND = [sys.executable, str(PROGRAMS / "simulated_executor.py")]
 EXECUTOR = shlex.join(COMMAND)
 

@@ -13,12 +13,14 @@ import sys
 import time
 from pathlib import Path
 
+from sim_server.cluster import load_cluster
 from sim_server.gpu import load_gpu
-from sim_server.kernels import KernelTimer
+from sim_server.settings import Settings
+from sim_server.timings import model_timer
 
 arguments = dict(word.split("=", 1) for word in sys.argv[1:] if "=" in word)
 gpu = load_gpu("h100")
-models = KernelTimer(gpu)
+models = model_timer(Settings(1, 1, 1, load_cluster("h100"), gpu))
 
 
 def wants(what: str, text: str) -> bool:

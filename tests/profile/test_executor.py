@@ -19,15 +19,15 @@ from phantora_py.profile.suite import suite
 from sim_server.cluster import load_cluster
 from sim_server.errors import UsageError
 from sim_server.gpu import load_gpu
-from sim_server.kernels import CachedTimer, KernelTimer, MeasuringTimer, Tier
+from sim_server.kernels import CachedTimer, MeasuringTimer, Tier
 from sim_server.processes import executor as executor_module
 from sim_server.processes.executor import Executor, Refused
 from sim_server.settings import Settings
 from sim_server.timing_cache import Failure, Measurement, TimingCache
-from sim_server.timings import open_measuring_timer
+from sim_server.timings import model_timer, open_measuring_timer
 
 FAKE = [sys.executable, str(Path(__file__).parent / "fake_executor.py")]
-MODELS = KernelTimer(load_gpu("h100"))
+MODELS = model_timer(Settings(1, 1, 1, load_cluster("h100"), load_gpu("h100")))
 
 
 def test_an_executor_measures() -> None:
