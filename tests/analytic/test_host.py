@@ -58,14 +58,14 @@ def test_the_device_catches_up(run: Run, short: int, long: int) -> None:
     """Small kernels behind a large one run back to back until none is left that was issued."""
     case = Section(run.data, "turning")
     ends = [LAUNCH_NS + long]
-    for launch in range(2, 102):
+    for launch in range(2, 152):
         ends.append(max(ends[-1], launch * LAUNCH_NS) + short)
     backlog = sum(end - short > launch * LAUNCH_NS for launch, end in enumerate(ends[1:], 2))
     # The backlog shrinks by the difference of launch and kernel with every kernel.
     assert backlog == -(-(long - LAUNCH_NS) // (LAUNCH_NS - short))
     for rank in RANKS:
-        assert [end for _, end in case.kernels(rank)[:101]] == ends
-        assert case.ends_ns[rank][0] == 101 * LAUNCH_NS + short
+        assert [end for _, end in case.kernels(rank)[:151]] == ends
+        assert case.ends_ns[rank][0] == 151 * LAUNCH_NS + short
 
 
 def test_reading_back_every_step(run: Run, short: int) -> None:

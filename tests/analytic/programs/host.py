@@ -32,7 +32,7 @@ def main() -> None:
     def turning() -> None:
         """The host falls behind while the device has long work, and is overtaken after it."""
         torch.mm(wide[0], wide[1], out=wide[2])
-        for _ in range(100):
+        for _ in range(150):
             torch.mm(left, right, out=result)
 
     def read_back() -> None:
