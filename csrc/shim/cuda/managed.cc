@@ -59,12 +59,8 @@ PH_EXPORT CUresult cuMemRangeGetAttribute(void* data, size_t data_bytes, CUmem_r
 PH_EXPORT CUresult cuMemRangeGetAttributes(void** data, size_t* data_bytes, CUmem_range_attribute* attributes,
                                            size_t count, CUdeviceptr address, size_t bytes) noexcept {
   PH_CALL(cuMemRangeGetAttributes);
-  if (!data || !data_bytes || !attributes || count == 0) return CUDA_ERROR_INVALID_VALUE;
-  for (size_t i = 0; i < count; ++i) {
-    const auto status = calls::range_attribute(data[i], data_bytes[i], attributes[i], to_pointer(address), bytes);
-    if (status != calls::Status::Success) return result_of("cuMemRangeGetAttributes", status);
-  }
-  return CUDA_SUCCESS;
+  return result_of("cuMemRangeGetAttributes",
+                   calls::range_attributes(data, data_bytes, attributes, count, to_pointer(address), bytes));
 }
 
 PH_EXPORT CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr address, size_t bytes, unsigned flags) noexcept {

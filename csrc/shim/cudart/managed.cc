@@ -73,13 +73,8 @@ PH_EXPORT cudaError_t cudaMemRangeGetAttribute(void* data, std::size_t data_byte
 PH_EXPORT cudaError_t cudaMemRangeGetAttributes(void** data, std::size_t* data_bytes, cudaMemRangeAttribute* attributes,
                                                 std::size_t count, const void* pointer, std::size_t bytes) noexcept {
   PH_CALL(cudaMemRangeGetAttributes);
-  if (data == nullptr || data_bytes == nullptr || attributes == nullptr || count == 0)
-    return returned(cudaErrorInvalidValue);
-  for (std::size_t i = 0; i < count; ++i) {
-    const calls::Status status = calls::range_attribute(data[i], data_bytes[i], attributes[i], pointer, bytes);
-    if (status != calls::Status::Success) return returned("cudaMemRangeGetAttributes", status);
-  }
-  return cudaSuccess;
+  return returned("cudaMemRangeGetAttributes",
+                  calls::range_attributes(data, data_bytes, attributes, count, pointer, bytes));
 }
 
 PH_EXPORT cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, void* pointer, std::size_t bytes,
