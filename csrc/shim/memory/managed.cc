@@ -294,7 +294,7 @@ void advise_managed(const void* pointer, std::size_t bytes, Advice advice, int p
       case Advice::NotPreferred: block.preferred = kNoPlace; break;
       case Advice::AccessedBy:
       case Advice::NotAccessedBy:
-        block.accessed_by.set(static_cast<std::size_t>(place + 1), advice == Advice::AccessedBy);
+        block.accessed_by.set(static_cast<std::size_t>(place) + 1, advice == Advice::AccessedBy);
         break;
     }
   }
