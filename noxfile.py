@@ -290,7 +290,8 @@ def library(session: nox.Session, name: str) -> str:
 def sanitizers(session: nox.Session, sanitizer: str) -> None:
     """The tests of the C++ under sanitizers; the first finding fails. Wants gcc.
 
-    Arguments: tests to run instead, without a search for leaks. All of them take more than an hour.
+    Arguments: tests to run instead, without a search for leaks. All of them take ten minutes, and
+    hours beside other work.
     """
     runtime = library(session, "libtsan.so" if sanitizer == "thread" else "libasan.so")
     # It fixes addresses: the thread sanitizer does not work with those of every kernel.
