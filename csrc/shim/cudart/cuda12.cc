@@ -3,6 +3,7 @@
 
 #if CUDART_VERSION < 13000
 
+#include "shim/calls/managed_calls.h"
 #include "shim/core/failure.h"
 
 namespace ph::cuda12 {
@@ -35,6 +36,19 @@ cudaError_t remove_edges(cudaGraph_t graph, const cudaGraphNode_t* from, const c
   return cudaGraphRemoveDependencies_v2(graph, from, to, nullptr, count);
 }
 
+cudaMemLocation location_of(int device) noexcept {
+  const auto [type, id] = calls::location_of(device);
+  return {static_cast<cudaMemLocationType>(type), id};
+}
+
+cudaError_t advise(const void* pointer, std::size_t bytes, cudaMemoryAdvise advice, int device) noexcept {
+  return cudaMemAdvise_v2(pointer, bytes, advice, location_of(device));
+}
+
+cudaError_t prefetch(const void* pointer, std::size_t bytes, int device, cudaStream_t stream) noexcept {
+  return cudaMemPrefetchAsync_v2(pointer, bytes, location_of(device), 0, stream);
+}
+
 }  // namespace
 }  // namespace ph::cuda12
 
@@ -43,6 +57,8 @@ cudaError_t remove_edges(cudaGraph_t graph, const cudaGraphNode_t* from, const c
 #undef cudaGraphNodeGetDependencies
 #undef cudaGraphNodeGetDependentNodes
 #undef cudaGraphRemoveDependencies
+#undef cudaMemAdvise
+#undef cudaMemPrefetchAsync
 #undef cudaStreamGetCaptureInfo
 #undef cudaGetDeviceProperties  // the header makes it _v2, which is the body in devices.cc
 
@@ -82,6 +98,16 @@ PH_EXPORT cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t stream, cudaStrea
 PH_EXPORT cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status,
                                                unsigned long long* id) noexcept {
   return ph::cuda12::tell_capture(stream, status, id, nullptr, nullptr, nullptr);
+}
+
+PH_EXPORT cudaError_t cudaMemAdvise(const void* pointer, std::size_t bytes, cudaMemoryAdvise advice,
+                                    int device) noexcept {
+  return ph::cuda12::advise(pointer, bytes, advice, device);
+}
+
+PH_EXPORT cudaError_t cudaMemPrefetchAsync(const void* pointer, std::size_t bytes, int device,
+                                           cudaStream_t stream) noexcept {
+  return ph::cuda12::prefetch(pointer, bytes, device, stream);
 }
 
 // Of programs that were built with CUDA 11: its structure is another.

@@ -17,6 +17,10 @@
 #define cudaGraphRemoveDependencies cudaGraphRemoveDependencies_v2
 #undef cudaGraphGetEdges
 #define cudaGraphGetEdges cudaGraphGetEdges_v2
+#undef cudaMemAdvise
+#define cudaMemAdvise cudaMemAdvise_v2
+#undef cudaMemPrefetchAsync
+#define cudaMemPrefetchAsync cudaMemPrefetchAsync_v2
 #endif
 
 #include "shim/calls/graph_calls.h"

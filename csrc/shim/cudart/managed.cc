@@ -2,9 +2,6 @@
 #include "shim/calls/managed_calls.h"
 #include "shim/cudart/cudart.h"
 
-#undef cudaMemAdvise
-#undef cudaMemPrefetchAsync
-
 using namespace ph;
 using namespace ph::cudart;
 
@@ -22,34 +19,6 @@ PH_EXPORT cudaError_t cudaMallocManaged(void** pointer, std::size_t bytes, unsig
   return returned("cudaMallocManaged", calls::allocate_managed(pointer, bytes, flags));
 }
 
-#if CUDART_VERSION < 13000
-
-PH_EXPORT cudaError_t cudaMemPrefetchAsync(const void* pointer, std::size_t bytes, int device,
-                                           cudaStream_t stream) noexcept {
-  PH_CALL(cudaMemPrefetchAsync, HostCost::Copy);
-  return returned("cudaMemPrefetchAsync", calls::prefetch(pointer, bytes, calls::location_of(device), 0, stream));
-}
-
-PH_EXPORT cudaError_t cudaMemPrefetchAsync_v2(const void* pointer, std::size_t bytes, cudaMemLocation location,
-                                              unsigned flags, cudaStream_t stream) noexcept {
-  PH_CALL(cudaMemPrefetchAsync_v2, HostCost::Copy);
-  return returned("cudaMemPrefetchAsync_v2", calls::prefetch(pointer, bytes, told(location), flags, stream));
-}
-
-PH_EXPORT cudaError_t cudaMemAdvise(const void* pointer, std::size_t bytes, cudaMemoryAdvise advice,
-                                    int device) noexcept {
-  PH_CALL(cudaMemAdvise);
-  return returned("cudaMemAdvise", calls::advise(pointer, bytes, advice, calls::location_of(device)));
-}
-
-PH_EXPORT cudaError_t cudaMemAdvise_v2(const void* pointer, std::size_t bytes, cudaMemoryAdvise advice,
-                                       cudaMemLocation location) noexcept {
-  PH_CALL(cudaMemAdvise_v2);
-  return returned("cudaMemAdvise_v2", calls::advise(pointer, bytes, advice, told(location)));
-}
-
-#else
-
 PH_EXPORT cudaError_t cudaMemPrefetchAsync(const void* pointer, std::size_t bytes, cudaMemLocation location,
                                            unsigned flags, cudaStream_t stream) noexcept {
   PH_CALL(cudaMemPrefetchAsync, HostCost::Copy);
@@ -61,8 +30,6 @@ PH_EXPORT cudaError_t cudaMemAdvise(const void* pointer, std::size_t bytes, cuda
   PH_CALL(cudaMemAdvise);
   return returned("cudaMemAdvise", calls::advise(pointer, bytes, advice, told(location)));
 }
-
-#endif
 
 PH_EXPORT cudaError_t cudaMemRangeGetAttribute(void* data, std::size_t data_bytes, cudaMemRangeAttribute attribute,
                                                const void* pointer, std::size_t bytes) noexcept {
