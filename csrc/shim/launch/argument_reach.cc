@@ -161,8 +161,12 @@ void add_pair(std::uint32_t first, std::uint32_t second, Reached& reached) {
 // where a word of two numbers looks like an address.
 void add_words(const void* argument, std::size_t bytes, Reached& reached) {
   std::uint32_t last = 0;
+  if (any_managed()) {
+    visit_words(argument, bytes, [&](const void* word) {
+      if (may_be_managed(word)) reached.pinned.push_back(word);
+    });
+  }
   visit_words(argument, bytes, [&](const void* word) {
-    if (may_be_managed(word)) reached.pinned.push_back(word);
     if (!reached.joins_halves) {
       if (is_device_pointer(word)) add_word(word, reached);
       return;
@@ -282,7 +286,7 @@ void forget_arguments(const ReachPlan& plan, const LaunchShape& shape, void* con
   add_variables(reached.written, reached.read);
   for (const void* pointers : reached.pointers) forget_pointed(pointers, 1);
   forget_pinned(reached.pinned, reached.pinned_read);
-  forget_reached(reached.written, reached.read, !plan.is_pytorchs);
+  forget_on_device(reached.written, reached.read, !plan.is_pytorchs);
 }
 
 }  // namespace ph

@@ -88,18 +88,22 @@ void forget(Extents written, const Extents& read, bool keeps) noexcept {
 }  // namespace
 
 // A captured call's blocks are those of now: the program may have given them back when the graph is launched.
-void forget_reached(std::span<const void* const> written, std::span<const void* const> read, bool keeps) noexcept {
-  if (any_pinned()) {
-    std::vector<const void*> on_host;  // what a library writes may lie there
-    std::copy_if(written.begin(), written.end(), std::back_inserter(on_host), may_be_pinned);
-    forget_pinned(on_host, {});
-  }
+void forget_on_device(std::span<const void* const> written, std::span<const void* const> read, bool keeps) noexcept {
   if (!any_known() && !keeps) return;
   Extents to = extents_of(written);
   Extents from = extents_of(read);
   if (to.empty() && from.empty() && !keeps) return;
   if (call_is_captured()) return capture_values([to, from, keeps] { forget(to, from, keeps); });
   forget(std::move(to), from, keeps);
+}
+
+void forget_reached(std::span<const void* const> written) noexcept {
+  if (any_pinned()) {
+    std::vector<const void*> on_host;
+    std::copy_if(written.begin(), written.end(), std::back_inserter(on_host), may_be_pinned);
+    forget_pinned(on_host, {});
+  }
+  forget_on_device(written);
 }
 
 void forget_reached(std::initializer_list<const void*> written) noexcept {
@@ -129,7 +133,7 @@ void forget_pinned(std::span<const void* const> written, std::span<const void* c
   for (const void* pointer : written) look_into(pointer, true);
   for (const void* pointer : read) look_into(pointer, false);
   if (written_bytes != 0) record_synthetic(written_bytes);
-  forget_reached(reached);
+  forget_on_device(reached);
 }
 
 void forget_pointed(const void* pointers, std::size_t count) noexcept {
@@ -139,7 +143,7 @@ void forget_pointed(const void* pointers, std::size_t count) noexcept {
   } else if (call_is_captured()) {
     capture_values([=] { forget_pointed(pointers, count); });
   } else if (is_known(pointers, count * sizeof(void*))) {
-    forget_reached({}, {&pointers, 1});
+    forget_on_device({}, {&pointers, 1});
   } else {
     mark_unknown(nullptr, ~std::size_t{0});
   }

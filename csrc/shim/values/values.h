@@ -25,11 +25,13 @@ PH_EXPORT void mark_unknown(const void* pointer, std::size_t bytes) noexcept;
 // New memory that the program has not written and may never look at: reads of it are not counted.
 PH_EXPORT void mark_unwritten(const void* pointer, std::size_t bytes) noexcept;
 // What a call that nobody carries out may have written: the blocks (values/extents.h) that `written` points into, and those
-// that are pointed to out of them or out of the blocks of `read`. Null pointers are allowed, and host memory: what of it is
-// pinned counts as read back. `keeps`: a launch that may keep the addresses that it gets, and use those that others have
-// kept (values/kept_addresses.h).
-PH_EXPORT void forget_reached(std::span<const void* const> written, std::span<const void* const> read = {},
-                              bool keeps = false) noexcept;
+// that are pointed to out of them or out of the blocks of `read`. Null pointers are allowed, and host memory, which nothing
+// is done about. `keeps`: a launch that may keep the addresses that it gets, and use those that others have kept
+// (values/kept_addresses.h).
+PH_EXPORT void forget_on_device(std::span<const void* const> written, std::span<const void* const> read = {},
+                                bool keeps = false) noexcept;
+// The same of a library's call: what of `written` is pinned memory counts as read back.
+PH_EXPORT void forget_reached(std::span<const void* const> written) noexcept;
 PH_EXPORT void forget_reached(std::initializer_list<const void*> written) noexcept;
 // What pointers lead to that lie in pinned host memory, from `written` and `read` on. The host may find anything where it
 // is written: that counts as read back.
